@@ -1,0 +1,266 @@
+"""An index directory: immutable, memory-mappable files and one manifest, whose atomic replacement is the commit.
+
+    DIR/manifest.json            format version, domains, relations, the size of every file
+    DIR/build-<unique>/*.npy     offsets, values, ranks (NumPy)
+    DIR/build-<unique>/*.arrow   ids (Arrow IPC, uncompressed)
+
+Files of a build that never committed are not named by any manifest, and nobody reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bigjoin.errors import IndexFormatError
+from bigjoin.index.dictionary import Dictionary
+from bigjoin.index.trie import Level, Trie
+from bigjoin.query.plan import Version
+from bigjoin.query.statistics import ListStatistics, RelationStatistics, Statistics
+
+MANIFEST = "manifest.json"
+FORMAT = "bigjoin-index"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Index:
+    """An opened index. Opening reads the manifest and checks every file's size; arrays are mapped when they are asked for."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: Path | str) -> Index:
+        """Open a directory, or raise IndexFormatError that says what is wrong with it."""
+        path = Path(path)
+        manifest = _read_manifest(path)
+        for name, size in manifest["files"].items():
+            file = path / name
+            if not file.is_file():
+                raise IndexFormatError(f"the index {path} is damaged: {name} is missing; build the index again")
+            if file.stat().st_size != size:
+                found = file.stat().st_size
+                raise IndexFormatError(
+                    f"the index {path} is damaged: {name} has {found} bytes instead of {size}; build the index again"
+                )
+        return cls(path, manifest)
+
+    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW) -> Trie:
+        """Return the trie of a relation in a column order, which may be shorter than the relation is wide."""
+        del version  # an index that was never updated is the same at every version
+        return _trie(self, relation, columns)
+
+    @cached_property
+    def dictionaries(self) -> dict[str, Dictionary]:
+        return {
+            name: Dictionary(self._ids(domain["ids"]), self._array(domain["ranks"]))
+            for name, domain in self.manifest["domains"].items()
+        }
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        relations = {
+            name: RelationStatistics(
+                domains=tuple(relation["domains"]),
+                tuples=relation["tuples"],
+                symmetric=relation["symmetric"],
+                loops=relation["loops"],
+                lists={_columns(key): ListStatistics(**order["lists"]) for key, order in relation["orders"].items()},
+            )
+            for name, relation in self.manifest["relations"].items()
+        }
+        return Statistics(relations, {name: domain["size"] for name, domain in self.manifest["domains"].items()})
+
+    @property
+    def identity(self) -> str:
+        """A name that changes whenever the index does."""
+        return str(self.manifest["identity"])
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.manifest["files"].values())
+
+    def _array(self, name: str) -> NDArray[Any]:
+        # np.memmap is slow to slice; a plain read-only view of the same pages is not.
+        return np.load(self.path / name, mmap_mode="r").view(np.ndarray)
+
+    def _ids(self, name: str) -> pa.Array:
+        with pa.memory_map(str(self.path / name)) as source:
+            return pa.ipc.open_file(source).read_all()["id"].combine_chunks()
+
+
+@lru_cache(maxsize=64)
+def _tries(path: Path, identity: str) -> dict[tuple[str, tuple[int, ...]], Trie]:
+    del path, identity
+    return {}
+
+
+def _trie(index: Index, relation: str, columns: tuple[int, ...]) -> Trie:
+    cache = _tries(index.path, index.identity)
+    if (relation, columns) not in cache:
+        orders = {_columns(key): order for key, order in index.manifest["relations"][relation]["orders"].items()}
+        order = next((c for c in sorted(orders) if c[: len(columns)] == columns), None)
+        if order is None:
+            raise IndexFormatError(f"the index {index.path} does not hold {relation!r} in column order {columns}")
+        levels = tuple(
+            Level(index._array(level["offsets"]), index._array(level["values"])) for level in orders[order]["levels"]
+        )
+        trie = Trie(levels)
+        cache[relation, columns] = trie.roots() if len(columns) == 1 else trie.upper_levels(len(columns))
+    return cache[relation, columns]
+
+
+def is_index(path: Path) -> bool:
+    """Tell whether a directory holds a manifest."""
+    return (path / MANIFEST).is_file()
+
+
+class Writer:
+    """The files of one build, in a folder of their own until `commit` makes them the index."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.identity = uuid.uuid4().hex[:12]
+        self.folder = path / f"build-{self.identity}"
+        self.folder.mkdir(parents=True)
+        self.domains: dict[str, Any] = {}
+        self.relations: dict[str, Any] = {}
+
+    def name(self, file: Path) -> str:
+        return str(file.relative_to(self.path))
+
+    def array(self, name: str, array: NDArray[Any]) -> str:
+        """Write an array and return its name in the manifest."""
+        file = self.folder / f"{name}.npy"
+        np.save(file, array, allow_pickle=False)
+        return self.name(file)
+
+    def domain(self, name: str, dictionary: Dictionary) -> None:
+        """Write a dictionary."""
+        file = self.folder / f"{name}.ids.arrow"
+        table = pa.table({"id": dictionary.ids})
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        self.domains[name] = {
+            "size": len(dictionary),
+            "type": str(dictionary.ids.type),
+            "ids": self.name(file),
+            "ranks": self.array(f"{name}.ranks", dictionary.ranks),
+        }
+
+    def relation(self, name: str, *, domains: tuple[str, ...], symmetric: bool, loops: int) -> None:
+        """Begin a relation; its column orders follow."""
+        entry = {"domains": domains, "tuples": 0, "symmetric": symmetric, "loops": loops, "orders": {}}
+        self.relations[name] = entry
+
+    def order(self, relation: str, columns: tuple[int, ...], trie: Trie) -> None:
+        """Write a trie as one column order of a relation."""
+        stem = f"{relation}.{'-'.join(map(str, columns))}"
+        levels = [
+            {
+                "offsets": self.array(f"{stem}.offsets{depth}", level.offsets),
+                "values": self.array(f"{stem}.values{depth}", level.values),
+            }
+            for depth, level in enumerate(trie.levels)
+        ]
+        self.add_order(relation, columns, levels, trie)
+
+    def add_order(self, relation: str, columns: tuple[int, ...], levels: list[dict[str, str]], trie: Trie) -> None:
+        """Enter a column order whose files are already written; in a symmetric relation both orders are the same."""
+        entry = {"levels": levels, "lists": asdict(trie.statistics())}
+        self.relations[relation]["tuples"] = len(trie)
+        self.relations[relation]["orders"][_key(columns)] = entry
+        if self.relations[relation]["symmetric"]:
+            self.relations[relation]["orders"][_key(columns[::-1])] = entry
+
+    def commit(self) -> Index:
+        """Make the build durable, then make it the index, by replacing the manifest."""
+        files = sorted(file for file in self.folder.rglob("*") if file.is_file())
+        for file in files:
+            _sync(file)
+        _sync(self.folder)
+        manifest = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "identity": self.identity,
+            "epoch": 0,
+            "domains": self.domains,
+            "relations": self.relations,
+            "files": {self.name(file): file.stat().st_size for file in files},
+        }
+        draft = self.path / f".{MANIFEST}.{self.identity}"
+        draft.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        _sync(draft)
+        os.replace(draft, self.path / MANIFEST)
+        _sync(self.path)
+        return Index.open(self.path)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Writer]:
+    """Give a writer; a build that fails leaves nothing behind."""
+    created = not path.exists()
+    if not created and (not path.is_dir() or not _may_hold_index(path)):
+        raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
+    writer = Writer(path)
+    try:
+        yield writer
+    except BaseException:
+        shutil.rmtree(writer.folder, ignore_errors=True)
+        if created:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
+def _may_hold_index(path: Path) -> bool:
+    """Tell whether a directory is an index, or empty but for builds that were cut off."""
+    return is_index(path) or all(p.name.startswith(("build-", f".{MANIFEST}")) for p in path.iterdir())
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise IndexFormatError(f"there is no index at {path}")
+    if not is_index(path):
+        raise IndexFormatError(f"{path} is not an index: it has no {MANIFEST}; build one with 'bigjoin index SOURCE DIR'")
+    try:
+        manifest: dict[str, Any] = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        known = manifest["format"] == FORMAT
+        version = int(manifest["version"])
+    except (ValueError, KeyError, TypeError):
+        raise IndexFormatError(f"{path / MANIFEST} is not a bigjoin manifest; build the index again") from None
+    if not known:
+        raise IndexFormatError(f"{path / MANIFEST} is not a bigjoin manifest")
+    if version > FORMAT_VERSION:
+        raise IndexFormatError(
+            f"the index {path} has format version {version}, and this bigjoin reads up to {FORMAT_VERSION}: upgrade bigjoin"
+        )
+    return manifest
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _key(columns: tuple[int, ...]) -> str:
+    return ",".join(map(str, columns))
+
+
+def _columns(key: str) -> tuple[int, ...]:
+    return tuple(map(int, key.split(",")))

@@ -1,0 +1,116 @@
+"""A relation sorted by one column order, as a trie: the extension index of the paper (section 2.2) for every prefix of that order.
+
+Level 0 is addressed by the code of the first column, each further level by the position of a value in the level above. So the
+size of an extension set is one subtraction, its contents are a slice, and membership is a binary search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.kernels.walk import ascend, contains_tuples, descend
+from bigjoin.query.statistics import ListStatistics
+
+Codes: TypeAlias = NDArray[Any]
+"""An array of codes: uint32 while they fit, uint64 beyond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Lists, one for each node: values[offsets[node] : offsets[node + 1]], each sorted and free of duplicates."""
+
+    offsets: NDArray[np.int64]
+    values: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class Trie:
+    """The levels below a root. The lists of the last level are the extensions of a key."""
+
+    levels: tuple[Level, ...]
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        return self.levels[-1].offsets
+
+    @property
+    def values(self) -> Codes:
+        return self.levels[-1].values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def nodes(self, key: Sequence[Codes], count: int) -> NDArray[Any]:
+        """Return the node of each of `count` keys, given column by column; -1 where a key is not in the relation."""
+        if not key:
+            return np.zeros(count, np.uint32)
+        nodes: NDArray[Any] = key[0]
+        for level, codes in zip(self.levels, key[1:], strict=False):
+            below = np.empty(count, np.int64)
+            descend(level.offsets, level.values, nodes, codes, below)
+            nodes = below
+        return nodes
+
+    def contains(self, columns: Sequence[Codes]) -> NDArray[np.bool_]:
+        """Tell for each tuple, given column by column in the trie's order, whether the relation holds it."""
+        *key, codes = columns
+        found = np.empty(len(codes), np.bool_)
+        contains_tuples(self.offsets, self.values, self.nodes(key, len(codes)), codes, found)
+        return found
+
+    def tuples(self, positions: NDArray[np.int64]) -> list[Codes]:
+        """Return the tuples with these numbers, which are sorted, as columns in the trie's order."""
+        columns: list[Codes] = [self.values[positions]]
+        for depth in range(len(self.levels) - 1, -1, -1):
+            nodes = np.empty(len(positions), np.int64)
+            ascend(self.levels[depth].offsets, positions, nodes)
+            columns.append(self.levels[depth - 1].values[nodes] if depth else nodes.astype(self.values.dtype))
+            positions = nodes
+        return columns[::-1]
+
+    def roots(self) -> Trie:
+        """Return the projection to the first column: one list, of the values that occur there."""
+        used = np.flatnonzero(np.diff(self.levels[0].offsets)).astype(self.values.dtype)
+        return Trie((Level(np.array([0, len(used)], np.int64), used),))
+
+    def upper_levels(self, count: int) -> Trie:
+        """Return the projection to the first `count` columns, at least two of them."""
+        return Trie(self.levels[: count - 1])
+
+    def statistics(self) -> ListStatistics:
+        """Return the distribution of list lengths."""
+        lengths = np.diff(self.offsets)
+        lengths = lengths[lengths > 0].astype(np.float64)
+        if not len(lengths):
+            return ListStatistics(keys=0, mean=0.0, typical=0.0, longest=0)
+        total = lengths.sum()
+        return ListStatistics(
+            keys=len(lengths),
+            mean=float(total / len(lengths)),
+            typical=float((lengths**2).sum() / total),
+            longest=int(lengths.max()),
+        )
+
+
+def build_trie(columns: Sequence[Codes], domain: int) -> Trie:
+    """Return the trie of tuples given column by column, in any order and with duplicates; `domain` codes in the first."""
+    order = np.lexsort(columns[::-1])
+    ordered = [np.asarray(column)[order] for column in columns]
+    fresh = np.zeros(len(order), np.bool_)
+    levels = []
+    nodes = ordered[0].astype(np.int64)  # the node, at the level being built, that each tuple hangs on
+    count = domain
+    for column, previous in zip(ordered[1:], ordered, strict=False):
+        fresh[:1] = True
+        fresh[1:] |= (previous[1:] != previous[:-1]) | (column[1:] != column[:-1])
+        first = np.flatnonzero(fresh)
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(nodes[first], minlength=count), out=offsets[1:])
+        levels.append(Level(offsets, column[first]))
+        nodes, count = np.cumsum(fresh) - 1, len(first)
+    return Trie(tuple(levels))

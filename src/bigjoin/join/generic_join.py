@@ -1,0 +1,153 @@
+"""Generic Join over ranges of seeds: which step runs next, so that few proposals are alive at any time.
+
+A step that has B' proposals waiting runs, the deepest such step first; where none has, seeds are read; where no seeds are left,
+the deepest step with anything waiting is flushed. A step runs on at most B' proposals, so at most 2 B' prefixes wait at any
+step and memory is O(m B') whatever the output (section 3.1 of the paper), while batches stay full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from bigjoin.index.trie import Codes
+from bigjoin.join.bind import BoundPlan
+from bigjoin.join.extend import Counted, concatenate, count, count_extended, extend
+from bigjoin.join.seeds import read_seeds
+
+BATCH_SIZE = 1 << 18
+"""B': the proposals that one run keeps alive at a step, unless it is told otherwise."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run did, step by step; the first entry is the seed's."""
+
+    prefixes: list[int]
+    candidates: list[int]
+    peak: int = 0
+    """Most prefixes that waited at one step."""
+
+    @classmethod
+    def of(cls, plan: BoundPlan) -> Tally:
+        return cls([0] * (len(plan.steps) + 1), [0] * (len(plan.steps) + 1))
+
+
+@dataclass(slots=True)
+class Queue:
+    """The prefixes that wait at one step, and the proposals they will make."""
+
+    parts: list[Counted] = field(default_factory=list)
+    proposals: int = 0
+
+    def put(self, counted: Counted) -> None:
+        if counted.prefixes.shape[1]:
+            self.parts.append(counted)
+            self.proposals += counted.proposals
+
+    def take(self, proposals: int) -> Counted:
+        """Remove and return a batch with at most that many proposals."""
+        batch, rest = concatenate(self.parts).split(proposals)
+        self.proposals -= batch.proposals
+        self.parts = [rest] if rest.prefixes.shape[1] else []
+        return batch
+
+    def __len__(self) -> int:
+        return sum(part.prefixes.shape[1] for part in self.parts)
+
+
+def matches(
+    plan: BoundPlan,
+    ranges: Iterable[tuple[int, int]],
+    *,
+    batch_size: int = BATCH_SIZE,
+    tally: Tally | None = None,
+    progress: Callable[[int], None] = lambda seeds: None,
+) -> Iterator[Codes]:
+    """Give the matches that start from ranges of seeds, in batches of at most B', as prefixes in the plan's attribute order."""
+    tally = tally or Tally.of(plan)
+    for depth, batch in _batches(plan, ranges, batch_size, tally, progress):
+        if isinstance(batch, Counted):
+            batch = extend(plan.steps[depth], batch)
+            tally.prefixes[-1] += batch.shape[1]
+        if batch.shape[1]:
+            yield batch
+
+
+def count_matches(
+    plan: BoundPlan,
+    ranges: Iterable[tuple[int, int]],
+    *,
+    batch_size: int = BATCH_SIZE,
+    tally: Tally | None = None,
+    progress: Callable[[int], None] = lambda seeds: None,
+) -> int:
+    """Return the number of matches that start from ranges of seeds, without writing the last attribute."""
+    tally = tally or Tally.of(plan)
+    total = 0
+    for depth, batch in _batches(plan, ranges, batch_size, tally, progress, counting=True):
+        if isinstance(batch, Counted):
+            step = plan.steps[depth]
+            found = batch.proposals if step.counts_suffice else count_extended(step, batch)
+            tally.prefixes[-1] += found
+            total += found
+        else:
+            total += batch.shape[1]
+    return total
+
+
+def _batches(
+    plan: BoundPlan,
+    ranges: Iterable[tuple[int, int]],
+    batch_size: int,
+    tally: Tally,
+    progress: Callable[[int], None],
+    *,
+    counting: bool = False,
+) -> Iterator[tuple[int, Counted | Codes]]:
+    """Run every step but the last, and give what the last one has to do; a plan without steps gives its seeds."""
+    seeds = read_seeds(plan.seed, ranges, batch_size)
+    last = len(plan.steps) - 1
+    queues = [Queue() for _ in plan.steps]
+    seeds_left = True
+    while True:
+        depth = _next_step(queues, batch_size, seeds_left=seeds_left)
+        if depth is None and not seeds_left:
+            return
+        if depth is None:
+            read, prefixes = next(seeds, (0, None))
+            progress(read)
+            if prefixes is None:
+                seeds_left = False
+                continue
+            tally.candidates[0] += read
+            tally.prefixes[0] += prefixes.shape[1]
+            target = 0
+        else:
+            batch = queues[depth].take(batch_size)
+            tally.candidates[depth + 1] += batch.proposals
+            if depth == last:
+                yield depth, batch
+                continue
+            prefixes = extend(plan.steps[depth], batch)
+            target = depth + 1
+            tally.prefixes[target] += prefixes.shape[1]
+        if last < 0:
+            yield -1, prefixes
+            continue
+        counted = count(plan.steps[target], prefixes)
+        if target == last and counting and plan.steps[last].counts_suffice:
+            tally.candidates[-1] += counted.proposals
+            yield last, counted  # lengths are all that is asked for: nothing needs to wait
+            continue
+        queues[target].put(counted)
+        tally.peak = max(tally.peak, len(queues[target]))
+
+
+def _next_step(queues: list[Queue], batch_size: int, *, seeds_left: bool) -> int | None:
+    """Return the step to run next, or None to read seeds (or to stop, where there are none)."""
+    for enough in (batch_size,) if seeds_left else (batch_size, 1):
+        for depth in reversed(range(len(queues))):
+            if queues[depth].proposals >= enough:
+                return depth
+    return None

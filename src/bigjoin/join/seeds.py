@@ -1,0 +1,66 @@
+"""Seeds: the tuples of a plan's first atom as prefixes, read lazily, and cut into ranges of equal estimated work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.trie import Codes
+from bigjoin.join.bind import BoundPlan, BoundSeed
+from bigjoin.join.extend import check, minimum_counts
+from bigjoin.kernels import compare
+
+SAMPLE = 1 << 20
+"""How many seeds are looked at to estimate where the work lies."""
+
+_COMPARE = {
+    compare.LESS: np.less,
+    compare.LESS_EQUAL: np.less_equal,
+    compare.GREATER: np.greater,
+    compare.GREATER_EQUAL: np.greater_equal,
+    compare.NOT_EQUAL: np.not_equal,
+}
+
+
+def read_seeds(seed: BoundSeed, ranges: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, Codes]]:
+    """Give the prefixes of the tuples in ranges of positions, at most `size` at a time, with the number of tuples read."""
+    for first, last in ranges:
+        for position in range(first, last, size):
+            positions = np.arange(position, min(position + size, last))
+            prefixes, kept = _decide(seed, positions)
+            yield len(positions), check(seed.checks, prefixes if kept.all() else np.compress(kept, prefixes, axis=1))
+
+
+def equal_ranges(plan: BoundPlan, parts: int) -> list[tuple[int, int]]:
+    """Cut the seeds into at most `parts` ranges of about equal work: a seed costs one, and its proposals at the first step."""
+    first, last = plan.seed.positions
+    if last <= first:
+        return []
+    positions = np.arange(first, last, -(-(last - first) // SAMPLE))
+    work = np.ones(len(positions))
+    if plan.steps:
+        prefixes, kept = _decide(plan.seed, positions)
+        work += minimum_counts(plan.steps[0], prefixes)[0] * kept
+    total = np.cumsum(work)
+    cuts = positions[np.searchsorted(total, total[-1] * np.arange(1, parts) / parts)]
+    bounds = np.unique(np.concatenate([[first], cuts, [last]]))
+    return [(int(a), int(b)) for a, b in pairwise(bounds)]
+
+
+def _decide(seed: BoundSeed, positions: NDArray[np.int64]) -> tuple[Codes, NDArray[np.bool_]]:
+    """Return the prefixes of tuples, and which of them satisfy what the seed's attributes decide by themselves."""
+    columns = seed.extender.trie.tuples(positions)
+    prefixes = np.stack([columns[c] for c in seed.columns])
+    kept = np.ones(len(positions), np.bool_)
+    for a, b in seed.repeats:
+        kept &= columns[a] == columns[b]
+    for codes, step in zip(prefixes, seed.steps, strict=True):
+        lower, upper = step.window.bounds(prefixes)
+        kept &= codes >= lower if len(lower) else True
+        kept &= codes < upper if len(upper) else True
+        for f in step.filters:
+            kept &= _COMPARE[f.operator](f.ranks[codes] if len(f.ranks) else codes, f.others(prefixes))
+    return prefixes, kept

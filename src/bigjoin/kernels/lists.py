@@ -1,0 +1,44 @@
+"""Sorted lists: find a position, and the stretch of a list that lies in a window. Every other kernel reads lists through here."""
+
+from __future__ import annotations
+
+from bigjoin.kernels.jit import helper
+
+
+@helper
+def lower_bound(values, start, stop, code):
+    """Return the first position in values[start:stop] whose code is not below `code`, in O(log(stop - start))."""
+    while start < stop:
+        middle = (start + stop) >> 1
+        if values[middle] < code:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+@helper
+def gallop(values, start, stop, code):
+    """Return what lower_bound returns, in O(log d) where d is the distance from `start`."""
+    step = 1
+    reach = start
+    while reach < stop and values[reach] < code:
+        start = reach + 1
+        reach += step
+        step <<= 1
+    return lower_bound(values, start, min(reach, stop), code)
+
+
+@helper
+def extension_list(offsets, values, nodes, lower, upper, i):
+    """Return (start, stop) of the list of prefix i, cut to its window. A node of -1 stands for a key without a list."""
+    node = nodes[i]
+    if node < 0:
+        return 0, 0
+    start = offsets[node]
+    stop = offsets[node + 1]
+    if len(upper) > 0:
+        stop = lower_bound(values, start, stop, upper[i])
+    if len(lower) > 0:
+        start = lower_bound(values, start, stop, lower[i])
+    return start, stop

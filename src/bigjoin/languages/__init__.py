@@ -1,0 +1,36 @@
+"""Text -> Query. Each language is a module of its own and knows none of the others; `parse` tells them apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bigjoin.errors import QueryError
+from bigjoin.languages import datalog, named
+from bigjoin.query.query import Query, validate
+
+
+def parse(
+    text: str,
+    *,
+    where: str | None = None,
+    distinct: bool = False,
+    unique: bool = False,
+    induced: bool = False,
+    cross_product: bool = False,
+) -> Query:
+    """Return the validated query that `text` (a name or a rule), the filters of `where` and the flags stand for."""
+    stripped = text.strip()
+    if not stripped:
+        raise QueryError("the query is empty", hint="give a name such as 'triangle', or a rule: q(a,b) := edge(a,b)")
+    query = named.parse(stripped) if named.is_name(stripped) else datalog.parse(text)
+    filters = query.filters + (datalog.parse_filters(where) if where and where.strip() else ())
+    return validate(
+        replace(
+            query,
+            filters=filters,
+            distinct=distinct,
+            unique=unique,
+            induced=induced,
+            cross_product=cross_product,
+        )
+    )

@@ -1,0 +1,136 @@
+"""The paper's Datalog: one rule whose head names the attributes, and conjunctions of comparisons as filters."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lark import Lark, Token, Transformer, v_args
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken, VisitError
+from lark.tree import Meta
+
+from bigjoin.errors import QueryError, Span
+from bigjoin.query.query import Atom, Comparison, Constant, Operand, Query
+
+EXAMPLE = "tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b"
+
+_SYNONYMS = {"==": "=", "<>": "!="}
+_EXPECTED = {
+    "DEFINES": "':='",
+    "NAME": "a name",
+    "OPERATOR": "a comparison such as '<'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "COMMA": "','",
+    "INTEGER": "a number",
+    "STRING": "a quoted string",
+    "NOT": "'not'",
+}
+
+
+def parse(text: str) -> Query:
+    """Return the query of one rule."""
+    return _parse(text, "rule")
+
+
+def parse_filters(text: str) -> tuple[Comparison, ...]:
+    """Return the comparisons of a filter expression, separated by commas or `and`."""
+    return _parse(text, "filters")
+
+
+@cache
+def _grammar(start: str) -> Lark:
+    grammar = Path(__file__).with_suffix(".lark").read_text(encoding="utf-8")
+    return Lark(grammar, start=start, parser="lalr", propagate_positions=True)
+
+
+def _parse(text: str, start: str) -> Any:
+    try:
+        return _Build(text).transform(_grammar(start).parse(text))
+    except UnexpectedInput as error:
+        raise _syntax_error(text, start, error) from None
+    except VisitError as error:
+        raise error.orig_exc from None
+
+
+@v_args(meta=True)
+class _Build(Transformer):
+    """Turn lark's tree into the frozen model, with a span on every part."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def _span(self, meta: Meta) -> Span:
+        return Span(self.text, meta.start_pos, meta.end_pos)
+
+    def head(self, _: Meta, names: list[Token]) -> Atom:
+        return Atom(str(names[0]), tuple(map(str, names[1:])))
+
+    def atom(self, meta: Meta, names: list[Token]) -> Atom:
+        return Atom(str(names[0]), tuple(map(str, names[1:])), span=self._span(meta))
+
+    def negated(self, meta: Meta, parts: list[Any]) -> Atom:
+        atom = parts[1]
+        return Atom(atom.relation, atom.attributes, negated=True, span=self._span(meta))
+
+    def comparison(self, meta: Meta, parts: list[Token]) -> Comparison:
+        left, operator, right = parts
+        span = self._span(meta)
+        if left.type != "NAME" and right.type != "NAME":
+            raise QueryError(f"'{left} {operator} {right}' compares two constants", span, "compare an attribute")
+        return Comparison(_operand(left), _SYNONYMS.get(operator, str(operator)), _operand(right), span)
+
+    def filters(self, _: Meta, comparisons: list[Comparison]) -> tuple[Comparison, ...]:
+        return tuple(comparisons)
+
+    def rule(self, _: Meta, parts: list[Any]) -> Query:
+        head, _, *body = parts
+        return Query(
+            name=head.relation,
+            head=head.attributes,
+            atoms=tuple(part for part in body if isinstance(part, Atom)),
+            filters=tuple(part for part in body if isinstance(part, Comparison)),
+        )
+
+
+def _operand(token: Token) -> Operand:
+    match token.type:
+        case "NAME":
+            return str(token)
+        case "INTEGER":
+            return Constant(int(token))
+        case "DECIMAL":
+            return Constant(float(token))
+        case _:
+            return Constant(re.sub(r"\\(.)", r"\1", token[1:-1]))
+
+
+def _syntax_error(text: str, start: str, error: UnexpectedInput) -> QueryError:
+    position = error.pos_in_stream if error.pos_in_stream is not None else len(text)
+    end_of_text = isinstance(error, UnexpectedEOF) or (isinstance(error, UnexpectedToken) and error.token.type == "$END")
+    if end_of_text:
+        position, end, what = len(text.rstrip()), len(text.rstrip()) + 1, "the text ends too early"
+    elif isinstance(error, UnexpectedToken):
+        end, what = position + len(error.token), f"unexpected {str(error.token)!r}"
+    else:
+        end, what = position + 1, f"unexpected {text[position]!r}"
+    hint = _hint(text, start, error, position)
+    return QueryError(f"the query cannot be read: {what}", Span(text, position, end), hint)
+
+
+def _hint(text: str, start: str, error: UnexpectedInput, position: int) -> str:
+    if start == "rule" and not re.search(r":=|:-|<-", text):
+        return f"a rule has a head and ':=', for example {EXAMPLE}"
+    inside_atom = text.count("(", 0, position) > text.count(")", 0, position)
+    if inside_atom and re.match(r"[-+.\d\"']", text[position:]):
+        return "atoms take attributes only; for a constant, write edge(a,b), b = 5"
+    names: set[str] = set()
+    if isinstance(error, UnexpectedToken):
+        names = set(error.accepts or error.expected)
+    elif isinstance(error, UnexpectedCharacters):
+        names = set(error.allowed or ())
+    expected = sorted({_EXPECTED[name] for name in names if name in _EXPECTED})
+    return f"expected {' or '.join(expected)}" if expected else f"for example {EXAMPLE}"

@@ -1,0 +1,38 @@
+"""Query -> Plan, through a visible tuple of passes. Each pass is a pure function of a Draft, in a file of its own.
+
+Any attribute order gives the right answer, and with the right extenders any order is worst-case optimal (section 2.2 of the
+paper): what the planner decides is only how far below the worst case a query stays.
+"""
+
+from __future__ import annotations
+
+from bigjoin.planner.break_symmetry import break_symmetry
+from bigjoin.planner.build_steps import build_steps
+from bigjoin.planner.draft import Draft
+from bigjoin.planner.expand_induced import expand_induced
+from bigjoin.planner.keep_distinct import keep_distinct
+from bigjoin.planner.order_attributes import order_attributes
+from bigjoin.planner.resolve_relations import resolve_relations
+from bigjoin.planner.simplify import simplify
+from bigjoin.query.plan import Plan
+from bigjoin.query.query import Query
+from bigjoin.query.statistics import Statistics
+
+PASSES = (
+    resolve_relations,
+    expand_induced,
+    simplify,
+    order_attributes,
+    break_symmetry,
+    keep_distinct,
+    build_steps,
+)
+
+
+def plan(query: Query, statistics: Statistics, *, order: tuple[str, ...] | None = None) -> Plan:
+    """Return the plan for a query; `order` overrules the planner's attribute order."""
+    draft = Draft(query, statistics, query.atoms, query.filters, order=order or ())
+    for transform in PASSES:
+        draft = transform(draft)
+    assert draft.plan is not None
+    return draft.plan

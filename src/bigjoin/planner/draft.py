@@ -1,0 +1,37 @@
+"""What travels through the passes: the query as it was asked, and what has been decided about it so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bigjoin.query.plan import Plan, Restriction
+from bigjoin.query.query import Atom, Comparison, Query
+from bigjoin.query.statistics import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A query on its way to a plan. Passes replace `atoms` and `filters`; `query` stays what the user wrote."""
+
+    query: Query
+    statistics: Statistics
+    atoms: tuple[Atom, ...]
+    filters: tuple[Comparison, ...]
+    order: tuple[str, ...] = ()
+    restrictions: tuple[Restriction, ...] = ()
+    plan: Plan | None = None
+
+    @property
+    def positive(self) -> tuple[Atom, ...]:
+        return tuple(atom for atom in self.atoms if not atom.negated)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return self.query.attributes
+
+    def domain(self, attribute: str) -> str:
+        """Return the domain that an attribute ranges over."""
+        for atom in self.positive:
+            if attribute in atom.attributes:
+                return self.statistics.relations[atom.relation].domains[atom.attributes.index(attribute)]
+        raise KeyError(attribute)

@@ -1,0 +1,31 @@
+"""Spell out `induced`: a negated atom for every tuple that the query does not ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+from bigjoin.planner.draft import Draft
+from bigjoin.query.query import Atom
+
+
+def expand_induced(draft: Draft) -> Draft:
+    """Add `not r(x, y)` for each relation r of the query and attributes x, y that no atom r(x, y) joins.
+
+    Loops count: where a directed relation holds edge(x, x) and the query does not ask for it, x is not induced. In a
+    symmetric relation edge(y, x) is the same tuple as edge(x, y).
+    """
+    if not draft.query.induced:
+        return draft
+    added = []
+    for relation in dict.fromkeys(atom.relation for atom in draft.positive):
+        statistics = draft.statistics.relations[relation]
+        asked = {atom.attributes for atom in draft.positive if atom.relation == relation}
+        if statistics.symmetric:
+            asked |= {attributes[::-1] for attributes in asked}
+        candidates = [[a for a in draft.attributes if draft.domain(a) == domain] for domain in statistics.domains]
+        for attributes in product(*candidates):
+            loop = len(set(attributes)) == 1
+            if attributes not in asked and not (loop and statistics.loops == 0):
+                added.append(Atom(relation, attributes, negated=True))
+    return replace(draft, atoms=draft.atoms + tuple(added))

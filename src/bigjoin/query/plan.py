@@ -1,0 +1,114 @@
+"""A plan: a seed and one Extend step for each further attribute. Printed, it is the numbered rules that it performs.
+
+A plan says nothing about where it runs (strategies do) nor how an index is cut (the index does). It speaks of relations by
+name, of column orders, and of versions, so that the same steps serve a static graph and a delta query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from bigjoin.query.query import Atom, Comparison, Query
+
+
+class Version(Enum):
+    """Which state of a relation an extender reads. A static graph has only NEW."""
+
+    OLD = "old"
+    NEW = "new"
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """An atom seen from a step: the bound attributes are a key, and the key's sorted list holds the attribute's extensions.
+
+    `columns` is the column order of the index that serves it: the key columns, then the column of the new attribute. A
+    shorter order than the atom's arity is a projection of the relation.
+    """
+
+    atom: Atom
+    columns: tuple[int, ...]
+    version: Version = Version.NEW
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(self.atom.attributes[c] for c in self.columns[:-1])
+
+    @property
+    def attribute(self) -> str:
+        return self.atom.attributes[self.columns[-1]]
+
+    def __str__(self) -> str:
+        shown = (a if c in self.columns else "_" for c, a in enumerate(self.atom.attributes))
+        relation = self.atom.relation if self.version is Version.NEW else f"{self.atom.relation}[{self.version.value}]"
+        return f"{'not ' if self.atom.negated else ''}{relation}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """A symmetry restriction: the code of `smaller` is below that of `larger`. Ours, so it is about codes, not ids."""
+
+    smaller: str
+    larger: str
+
+    def __str__(self) -> str:
+        return f"code({self.smaller}) < code({self.larger})"
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """The tuples of one atom, read in the column order of `extender`: the prefixes that a plan starts from."""
+
+    extender: Extender
+    restrictions: tuple[Restriction, ...] = ()
+    checks: tuple[Extender, ...] = ()
+    filters: tuple[Comparison, ...] = ()
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.extender.atom.attributes[c] for c in self.extender.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Extend every prefix by `attribute`: the extender with the fewest extensions proposes, the others intersect.
+
+    `excluders` are negated atoms, whose lists are taken away. `restrictions` and equalities bound the lists before they
+    are counted. `checks` are atoms that the new attribute completes without being extenders of it, such as edge(a, a).
+    """
+
+    attribute: str
+    extenders: tuple[Extender, ...]
+    excluders: tuple[Extender, ...] = ()
+    restrictions: tuple[Restriction, ...] = ()
+    checks: tuple[Extender, ...] = ()
+    filters: tuple[Comparison, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a query is answered."""
+
+    query: Query
+    seed: Seed
+    steps: tuple[Step, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attribute order: what the columns of a full prefix are."""
+        return (*self.seed.attributes, *(step.attribute for step in self.steps))
+
+    def __str__(self) -> str:
+        seed, bound = self.seed, list(self.seed.attributes)
+        rules = [_rule(1, bound, [seed.extender, *seed.checks, *seed.restrictions, *seed.filters])]
+        for number, step in enumerate(self.steps, start=2):
+            previous = f"p{number - 1}({', '.join(bound)})"
+            bound.append(step.attribute)
+            parts = (*step.extenders, *step.excluders, *step.checks, *step.restrictions, *step.filters)
+            rules.append(_rule(number, bound, [previous, *parts]))
+        return "\n".join(rules)
+
+
+def _rule(number: int, bound: list[str], body: list[object]) -> str:
+    return f"{number}. p{number}({', '.join(bound)}) := {', '.join(map(str, body))}"

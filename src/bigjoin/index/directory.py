@@ -138,6 +138,7 @@ class Writer:
         self.folder.mkdir(parents=True)
         self.domains: dict[str, Any] = {}
         self.relations: dict[str, Any] = {}
+        self.source: dict[str, int] = {}
 
     def name(self, file: Path) -> str:
         return str(file.relative_to(self.path))
@@ -199,6 +200,7 @@ class Writer:
             "epoch": 0,
             "domains": self.domains,
             "relations": self.relations,
+            "source": self.source,
             "files": {self.name(file): file.stat().st_size for file in files},
         }
         draft = self.path / f".{MANIFEST}.{self.identity}"

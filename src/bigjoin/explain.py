@@ -1,0 +1,69 @@
+"""Explain a query: its meaning, its plan as numbered rules, and, where there is data, what to expect and what happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bigjoin.planner import plan
+from bigjoin.planner.agm import agm_bound
+from bigjoin.query.query import Query
+from bigjoin.query.statistics import Statistics, assumed_graph
+
+_MEANING = {
+    (False, False, False): "every binding of the attributes that satisfies the atoms (homomorphisms)",
+    (True, False, False): "bindings whose vertices differ",
+    (True, True, False): "bindings whose vertices differ, one for each class under the query's automorphisms",
+    (True, False, True): "bindings whose vertices differ, with no other edge among them",
+    (True, True, True): "bindings whose vertices differ, with no other edge among them, one for each class under the "
+    "query's automorphisms",
+}
+
+
+def explain(
+    query: Query,
+    statistics: Statistics | None = None,
+    *,
+    undirected: bool = False,
+    strategy: str | None = None,
+    stats: dict[str, Any] | None = None,
+) -> str:
+    """Return the explanation of a query, as text; without statistics, a middling graph is assumed."""
+    known = statistics or assumed_graph(symmetric=undirected)
+    relations = {atom.relation: known.relations.get(atom.relation) for atom in query.positive}
+    plan_text = str(plan(query, known))
+    lines = [str(query), "", f"matches: {_MEANING[query.injective, query.unique, query.induced]}"]
+    if any(r is not None and r.symmetric for r in relations.values()):
+        lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
+    lines += ["", plan_text]
+    if "code(" in plan_text:
+        lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
+    if statistics is not None:
+        lines.append("")
+        for name, relation in relations.items():
+            if relation is not None:
+                lists = max((entry.longest for entry in relation.lists.values()), default=0)
+                sizes = ", ".join(f"{statistics.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
+                lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
+        lines.append(f"AGM bound: {agm_bound(query, statistics):,.0f} matches at most")
+    if strategy is not None:
+        lines.append(f"strategy: {strategy}")
+    if stats is not None:
+        lines += ["", *_analysis(stats)]
+    return "\n".join(lines)
+
+
+def _analysis(stats: dict[str, Any]) -> list[str]:
+    rows = [("step", "attribute", "candidates", "prefixes")]
+    rows += [
+        (str(i), step["attribute"], f"{step['candidates']:,}", f"{step['prefixes']:,}")
+        for i, step in enumerate(stats["steps"], start=1)
+    ]
+    widths = [max(len(row[c]) for row in rows) for c in range(4)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    seconds = stats["tasks"]["seconds"]
+    busy = seconds["mean"] / seconds["max"] if seconds["max"] else 1.0
+    lines.append(
+        f"{stats['tasks']['count']} tasks, {seconds['max']:.2f} s the longest, {busy:.0%} busy; "
+        f"at most {stats['waiting']:,} prefixes waited at a step; {stats['peak_memory'] / 2**20:,.0f} MB a task"
+    )
+    return lines

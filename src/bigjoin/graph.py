@@ -1,0 +1,259 @@
+"""Graph: the few public verbs over one graph. Edges in, an int or a Spark DataFrame out."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from bigjoin.errors import BigjoinError, SourceError, did_you_mean
+from bigjoin.explain import explain
+from bigjoin.index.build import EDGE, VERTEX, build_graph, symmetric_closure
+from bigjoin.index.directory import Index
+from bigjoin.join.generic_join import BATCH_SIZE
+from bigjoin.languages import parse
+from bigjoin.planner import plan
+from bigjoin.planner.agm import agm_bound
+from bigjoin.query.query import Query
+from bigjoin.spark import shared
+from bigjoin.spark.ingest import ingest
+from bigjoin.spark.read import edge_columns, read_edges
+from bigjoin.spark.session import get_session, parallelism, scratch_directory
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import pandas as pd
+
+STRATEGIES = ("auto", "shared")
+
+
+class Flags(TypedDict, total=False):
+    """What every verb takes beside the query: filters, and the flags that say which bindings are matches."""
+
+    where: str | None
+    distinct: bool
+    unique: bool
+    induced: bool
+    cross_product: bool
+
+
+class Count(int):
+    """The number of matches: an int, with the figures of the run that found it."""
+
+    seconds: float
+    strategy: str
+    workers: int
+    _stats: dict[str, Any]
+    _agm: Callable[[], float]
+
+    @cached_property
+    def stats(self) -> dict[str, Any]:
+        """The rounds, steps, memory and seconds of the run, and the AGM bound beside them."""
+        return {**self._stats, "agm": self._agm()}
+
+
+class Graph:
+    """A graph with its extension indices, ready for queries.
+
+    `edges` is a Spark DataFrame, a path (edge list, CSV, Parquet), an Arrow table or a pandas frame, with columns src and dst
+    (or its first two). The index is built at once, in a scratch directory that is removed when Python exits or on `close`.
+    """
+
+    def __init__(
+        self,
+        edges: DataFrame | pa.Table | pd.DataFrame | str | Path,
+        *,
+        directed: bool = True,
+        spark: SparkSession | None = None,
+    ) -> None:
+        self._spark = spark
+        self._scratch: Path | None = scratch_directory("graph")
+        path = self._scratch / "index"
+        if isinstance(edges, (str, Path)):
+            self.index = build_index(str(edges), path, directed=directed, spark=self.spark)
+        elif hasattr(edges, "mapInArrow"):
+            self._spark = spark or edges.sparkSession
+            frame = edge_columns(edges, "the DataFrame")
+            self.index = ingest(frame, path, directed=directed, source="the DataFrame")
+        else:
+            table = edges if isinstance(edges, pa.Table) else pa.Table.from_pandas(edges, preserve_index=False)
+            self.index = _build_from_table(table, path, directed=directed)
+
+    @classmethod
+    def open(cls, path: str | Path, *, spark: SparkSession | None = None) -> Graph:
+        """Open an index directory."""
+        return cls._over(Index.open(path), spark=spark)
+
+    @classmethod
+    def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:
+        graph = cls.__new__(cls)
+        graph._spark, graph._scratch, graph.index = spark, scratch, index
+        return graph
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that runs queries: the one given, the active one, or a local one that starts now."""
+        if self._spark is None:
+            self._spark = get_session()
+        return self._spark
+
+    @property
+    def directed(self) -> bool:
+        return not self.index.statistics.relations[EDGE].symmetric
+
+    @property
+    def vertices(self) -> int:
+        """How many vertices have an edge."""
+        return self.index.statistics.domains[VERTEX]
+
+    @property
+    def edges(self) -> int:
+        """How many edges there are; in an undirected graph each counts once."""
+        tuples = self.index.statistics.relations[EDGE].tuples
+        return tuples if self.directed else tuples // 2
+
+    def undirected(self) -> Graph:
+        """Return the undirected graph: loops dropped, each edge in both directions."""
+        if not self.directed:
+            return self
+        scratch = scratch_directory("graph")
+        return self._over(symmetric_closure(self.index, scratch / "index"), spark=self._spark, scratch=scratch)
+
+    def count(
+        self,
+        query: str | Query,
+        *,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int = BATCH_SIZE,
+        progress: Callable[[float], None] | None = None,
+        **flags: Unpack[Flags],
+    ) -> Count:
+        """Return the number of matches, an int that carries the `stats` of the run."""
+        asked = _query(query, flags)
+        job = self._prepare(asked, strategy, workers, batch_size)
+        started = time.perf_counter()
+        number, stats = shared.count(self.spark, job, progress=progress)
+        count = Count(number)
+        count.seconds = time.perf_counter() - started
+        count.strategy, count.workers = "shared", len(job.ranges)
+        tuples = sum(relation.tuples for relation in self.index.statistics.relations.values())
+        count._stats = {**stats, "index_tuples": {"max": tuples, "mean": tuples}, "seconds": {"run": count.seconds}}
+        count._agm = lambda: agm_bound(asked, self.index.statistics)
+        return count
+
+    def find(
+        self,
+        query: str | Query,
+        *,
+        limit: int | None = None,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int = BATCH_SIZE,
+        **flags: Unpack[Flags],
+    ) -> DataFrame:
+        """Return the matches as a Spark DataFrame with a column for each attribute of the head.
+
+        Lazy, like any DataFrame: each action runs the join again (persist the frame to keep the rows), and it reads this
+        graph's index, so use it before `close`. With a limit the join stops as soon as it has that many.
+        """
+        if limit is not None and limit < 0:
+            raise BigjoinError(f"the limit is {limit}; it cannot be negative")
+        return shared.find(self.spark, self._prepare(_query(query, flags), strategy, workers, batch_size, limit), self.index)
+
+    def write(
+        self,
+        query: str | Query,
+        folder: Path,
+        suffix: str,
+        *,
+        limit: int | None = None,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int = BATCH_SIZE,
+        progress: Callable[[float], None] | None = None,
+        **flags: Unpack[Flags],
+    ) -> list[Path]:
+        """Write the matches from the tasks, as '.parquet' or (without titles) '.csv' files in a folder; return the files."""
+        job = self._prepare(_query(query, flags), strategy, workers, batch_size, limit)
+        return shared.write(self.spark, job, folder, suffix, progress=progress)
+
+    def explain(self, query: str | Query, *, analyze: bool = False, **flags: Unpack[Flags]) -> str:
+        """Return the plan as numbered rules, what the data lets expect and, with analyze, what really happened."""
+        asked = _query(query, flags)
+        stats = self.count(asked).stats if analyze else None
+        strategy = f"shared (every task maps the whole index, {self.index.bytes / 2**20:,.1f} MB)"
+        return explain(asked, self.index.statistics, strategy=strategy, stats=stats)
+
+    def close(self) -> None:
+        """Remove the scratch index, if this graph owns one. Frames from `find` cannot be read afterwards."""
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        kind = "directed" if self.directed else "undirected"
+        return f"Graph({self.vertices:,} vertices, {self.edges:,} {kind} edges)"
+
+    def _prepare(
+        self, query: Query, strategy: str, workers: int | None, batch_size: int, limit: int | None = None
+    ) -> shared.Job:
+        if strategy not in STRATEGIES:
+            hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
+            raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
+        for name, value in (("workers", workers), ("batch_size", batch_size)):
+            if value is not None and value < 1:
+                raise BigjoinError(f"{name} is {value}; it must be at least 1")
+        tasks = workers or parallelism(self.spark)
+        return shared.prepare(plan(query, self.index.statistics), self.index, tasks=tasks, batch_size=batch_size, limit=limit)
+
+
+def build_index(
+    source: str,
+    path: Path,
+    *,
+    directed: bool,
+    spark: SparkSession | None = None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Index:
+    """Build a durable index of an edge list, CSV or Parquet source at `path`."""
+    session = spark or get_session()
+    progress("reading edges")
+    index = ingest(read_edges(session, source), path, directed=directed, source=source, progress=progress)
+    return index
+
+
+def _build_from_table(table: pa.Table, path: Path, *, directed: bool) -> Index:
+    names = {name.lower(): name for name in table.column_names}
+    chosen = [names["src"], names["dst"]] if {"src", "dst"} <= names.keys() else table.column_names[:2]
+    if len(chosen) < 2:
+        raise SourceError(f"the table has {len(chosen)} column(s); edges need two, src and dst")
+    src, dst = (_ids(table[name], name) for name in chosen)
+    if src.type != dst.type:
+        raise SourceError(f"columns {chosen[0]!r} and {chosen[1]!r} differ in type ({src.type}, {dst.type}): cast one of them")
+    return build_graph(src, dst, path, directed=directed)
+
+
+def _ids(column: pa.ChunkedArray, name: str) -> pa.Array:
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return column.cast(pa.int64()).combine_chunks()
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.string()).combine_chunks()
+    raise SourceError(f"column {name!r} is {kind}; ids are integers or text: cast it")
+
+
+def _query(query: str | Query, flags: Flags) -> Query:
+    return query if isinstance(query, Query) else parse(query, **flags)

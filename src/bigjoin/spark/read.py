@@ -1,0 +1,155 @@
+"""Read edges with Spark: text in any of the usual forms, Parquet, or a DataFrame, always ending as columns src and dst."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from bigjoin.errors import SourceError
+
+COMPRESSED = (".gz", ".bz2", ".deflate")
+_NAMES = (("src", "dst"), ("source", "target"), ("from", "to"))
+_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+
+
+def read_edges(spark: SparkSession, source: str) -> DataFrame:
+    """Return the edges of a file or folder as (src, dst): long ids if all are integers, else text."""
+    is_local = re.match(r"[a-z][a-z0-9+.-]+://", source) is None
+    path = Path(source).absolute()
+    if is_local and not path.exists():
+        raise SourceError(f"there is no file {source}")
+    uri = path.as_uri() if is_local else source
+    if is_local and path.is_dir() and not list(path.rglob("*.parquet")):
+        raise SourceError(f"{source} is neither an index (it has no manifest.json) nor a folder of Parquet files")
+    if (is_local and path.is_dir()) or _suffix(source) == ".parquet":
+        edges = _read_parquet(spark, uri, source)
+    else:
+        edges = _read_text(spark, uri, source)
+    return edges
+
+
+def edge_columns(frame: DataFrame, source: str) -> DataFrame:
+    """Return src and dst of a frame: the columns of that name (or source/target, from/to), else its first two."""
+    names = {name.lower(): name for name in frame.columns}
+    chosen = next(([names[a], names[b]] for a, b in _NAMES if a in names and b in names), frame.columns[:2])
+    if len(chosen) < 2:
+        raise SourceError(f"{source} has {len(frame.columns)} column(s); edges need two, src and dst")
+    kinds = [frame.schema[name].dataType for name in chosen]
+    for name, kind in zip(chosen, kinds, strict=True):
+        if not isinstance(kind, (*_INTEGERS, T.StringType)):
+            raise SourceError(f"column {name!r} of {source} is {kind.simpleString()}; ids are integers or text: cast it")
+    integers = [isinstance(kind, _INTEGERS) for kind in kinds]
+    if integers[0] != integers[1]:
+        raise SourceError(
+            f"columns {chosen[0]!r} and {chosen[1]!r} of {source} differ in type "
+            f"({kinds[0].simpleString()}, {kinds[1].simpleString()}): cast one of them"
+        )
+    kind = "long" if all(integers) else "string"
+    return frame.select(*(F.col(f"`{name}`").cast(kind).alias(end) for name, end in zip(chosen, ("src", "dst"), strict=True)))
+
+
+def _read_parquet(spark: SparkSession, uri: str, source: str) -> DataFrame:
+    try:
+        frame = spark.read.parquet(uri)
+    except PySparkException as error:
+        raise SourceError(f"{source} cannot be read as Parquet: {_first_line(error)}") from None
+    return edge_columns(frame, source)
+
+
+def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:
+    """Read lines of two or more columns; lines that are blank or begin with # or % say nothing."""
+    value = F.trim(F.regexp_replace("value", "^\ufeff|\r", ""))
+    lines = spark.read.text(uri).select(value.alias("line"))
+    lines = lines.where((F.col("line") != "") & ~F.col("line").startswith("#") & ~F.col("line").startswith("%"))
+    try:
+        head = [row.line for row in lines.limit(2).collect()]
+    except PySparkException as error:
+        raise SourceError(f"{source} cannot be read as text: {_first_line(error)}") from None
+    if not head:
+        raise SourceError(f"{source} has no edges: it is empty, or holds only comments")
+    separator = {".csv": ",", ".tsv": "\t"}.get(_suffix(source))
+    if separator is not None and separator not in head[0]:
+        separator = None
+    titles = _split(head[0], separator)
+    has_titles = _are_titles(titles, _split(head[1], separator) if len(head) > 1 else None)
+    if has_titles:
+        lines = lines.where(F.col("line") != head[0])
+    src, dst = _positions(titles) if has_titles else (0, 1)
+    parts = _parts(separator, len(titles))
+    pairs = lines.select("line", F.get(parts, F.lit(src)).alias("src"), F.get(parts, F.lit(dst)).alias("dst"))
+    return _typed(pairs, source)
+
+
+def _typed(pairs: DataFrame, source: str) -> DataFrame:
+    """Return src and dst as long if every id is an integer; refuse lines without two ids, and say which."""
+    short = F.col("src").isNull() | F.col("dst").isNull() | (F.col("src") == "") | (F.col("dst") == "")
+    text = F.col("src").try_cast("long").isNull() | F.col("dst").try_cast("long").isNull()
+    try:
+        found = pairs.agg(
+            F.count("*").alias("lines"),
+            F.count_if(short).alias("short"),
+            F.first(F.when(short, F.col("line")), ignorenulls=True).alias("example"),
+            F.count_if(text).alias("text"),
+        ).collect()[0]
+    except PySparkException as error:
+        raise SourceError(f"{source} cannot be read to its end: {_first_line(error)}") from None
+    if found.lines == 0:
+        raise SourceError(f"{source} has no edges: nothing follows its column titles")
+    if found.short:
+        raise SourceError(
+            f"{found.short} of {found.lines} lines of {source} do not have two columns, for example {found.example!r}; "
+            "an edge is 'src dst', separated by spaces, a tab or a comma"
+        )
+    kind = "string" if found.text else "long"
+    return pairs.select(F.col("src").cast(kind).alias("src"), F.col("dst").cast(kind).alias("dst"))
+
+
+def _parts(separator: str | None, width: int) -> Column:
+    """Return the parts of a line as an array; with a separator, quotes protect it."""
+    if separator is None:
+        return F.split("line", r"[\s,]+")
+    fields = ", ".join(f"c{i} string" for i in range(max(2, width)))
+    parsed = F.from_csv("line", fields, {"sep": separator})
+    return F.array(*(F.trim(parsed[f"c{i}"]) for i in range(max(2, width))))
+
+
+def _split(line: str, separator: str | None) -> list[str]:
+    if separator is None:
+        return re.split(r"[\s,]+", line)
+    return [part.strip() for part in next(csv.reader([line], delimiter=separator))]
+
+
+def _are_titles(first: list[str], second: list[str] | None) -> bool:
+    """Tell column titles from an edge: they have the usual names, or are no numbers above numbers."""
+    if _named(first) is not None:
+        return True
+    return second is not None and not any(map(_is_integer, first[:2])) and all(map(_is_integer, second[:2]))
+
+
+def _named(titles: list[str]) -> tuple[int, int] | None:
+    lower = [title.lower() for title in titles]
+    return next(((lower.index(a), lower.index(b)) for a, b in _NAMES if a in lower and b in lower), None)
+
+
+def _positions(titles: list[str]) -> tuple[int, int]:
+    return _named(titles) or (0, 1)
+
+
+def _is_integer(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+", text) is not None
+
+
+def _suffix(source: str) -> str:
+    """Return the suffix that says the format, below that of a compression."""
+    path = Path(source.lower())
+    return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
+
+
+def _first_line(error: PySparkException) -> str:
+    return str(error).strip().splitlines()[0]

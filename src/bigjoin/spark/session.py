@@ -1,0 +1,114 @@
+"""The Spark session: the active one, or a quiet local one."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from bigjoin.errors import JavaError
+
+JAVA_VERSION = 17
+_INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
+
+
+def get_session(master: str | None = None) -> SparkSession:
+    """Return the active session, or start a local one; `master` asks for a new session there."""
+    active = SparkSession.getActiveSession()
+    if active is not None and master is None:
+        return active
+    return _start(master)
+
+
+def _start(master: str | None) -> SparkSession:
+    remote = master is not None and master.startswith("sc://")
+    if not remote:
+        check_java()
+    # Workers run this Python, whatever "python3" is on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("bigjoin")
+    if remote:
+        return builder.remote(master).getOrCreate()
+    cores = os.cpu_count() or 1
+    settings = {
+        "spark.driver.memory": "4g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.sql.warehouse.dir": str(scratch_directory("warehouse")),
+    }
+    if master is not None and not master.startswith("local"):
+        for key in ("spark.driver.memory", "spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"):
+            del settings[key]
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _stderr_to(scratch_directory("spark") / "spark.log"):
+        return builder.master(master or f"local[{cores}]").getOrCreate()
+
+
+def check_java() -> None:
+    """Raise JavaError, in one sentence, if Spark could not start for want of a Java that it can use."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home}, and {java} does not exist" if home else "there is no 'java' on the PATH"
+        raise JavaError(f"Spark needs Java, but {where}: {_INSTALL}.")
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    except OSError as error:
+        raise JavaError(f"Spark needs Java, but {java} does not run ({error.strerror}): {_INSTALL}.") from None
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None:
+        raise JavaError(f"Spark needs Java, but '{java} -version' does not say a version: {_INSTALL}.")
+    if int(version[1]) < JAVA_VERSION:
+        raise JavaError(f"Spark needs Java {JAVA_VERSION} or newer, but {java} is Java {version[1]}: {_INSTALL}.")
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks run at once: the cores of a local session, or what Spark would cut a range into."""
+    master = spark.conf.get("spark.master", "") or ""
+    if local := re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master):
+        return int(local[1])
+    return _range_partitions(spark)
+
+
+@lru_cache(maxsize=8)
+def _range_partitions(spark: SparkSession) -> int:
+    partitions = spark.range(1 << 16).select(F.spark_partition_id().alias("p")).distinct().count()
+    return max(1, partitions)
+
+
+def scratch_directory(purpose: str) -> Path:
+    """Return a new directory that is removed when Python exits."""
+    path = Path(tempfile.mkdtemp(prefix=f"bigjoin-{purpose}-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Send file descriptor 2 to a file while the JVM starts: it inherits it, and its chatter stays off the terminal."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        os.dup2(log, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(log)

@@ -1,0 +1,197 @@
+"""The shared strategy: every task maps the whole index, and the seeds are dealt out. Nothing is exchanged.
+
+This is the paper's static implementation. The seeds are cut into ranges of equal estimated work and dealt to a few fat tasks,
+one a core: a Python task costs a tenth of a second, so there are never hundreds.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from bigjoin.index.directory import Index
+from bigjoin.join.bind import BoundPlan, bind
+from bigjoin.join.generic_join import Tally, count_matches, matches
+from bigjoin.join.seeds import equal_ranges
+from bigjoin.kernels.jit import compilations
+from bigjoin.query.plan import Plan
+from bigjoin.spark.progress import Meter, watching
+
+RANGES_PER_TASK = 32
+"""Ranges dealt to each task: the estimate looks one step ahead, and many small ranges even out what it does not see."""
+
+LIMITED_BATCH = 4096
+"""Proposals alive at a step while a limit asks for few matches."""
+
+Task = Callable[[int], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A plan over an index, cut for tasks: what each task needs to know, and all that travels to it."""
+
+    plan: Plan
+    path: str
+    ranges: tuple[tuple[tuple[int, int], ...], ...]
+    batch_size: int
+    limit: int | None = None
+
+    @property
+    def seeds(self) -> int:
+        return sum(last - first for task in self.ranges for first, last in task)
+
+    def bound(self) -> BoundPlan:
+        """Open the index here, in the task, and bind the plan to it."""
+        return bind(self.plan, Index.open(self.path))
+
+
+def prepare(plan: Plan, index: Index, *, tasks: int, batch_size: int, limit: int | None = None) -> Job:
+    """Cut the seeds of a plan into ranges of equal estimated work, dealt to tasks in turn."""
+    ranges = equal_ranges(bind(plan, index), tasks * RANGES_PER_TASK)
+    dealt = tuple(tuple(ranges[task::tasks]) for task in range(tasks))
+    return Job(plan, str(index.path.absolute()), tuple(r for r in dealt if r) or ((),), batch_size, limit)
+
+
+def count(
+    spark: SparkSession, job: Job, *, progress: Callable[[float], None] | None = None
+) -> tuple[int, dict[str, Any]]:
+    """Return the number of matches, and what the run did."""
+    with watching(job.seeds, progress) as meter:
+        rows = _run(spark, job, _count_task(job, meter), "count string, stats string").toArrow()
+    stats = [json.loads(row) for row in rows["stats"].to_pylist()]
+    # Counts travel as text and are added up as Python integers: they may exceed 64 bits.
+    return sum(int(n) for n in rows["count"].to_pylist()), _merge(job, stats)
+
+
+def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
+    """Return the matches as a lazy DataFrame with the original ids."""
+    frame = _run(spark, job, _match_task(job), _ddl(bind(job.plan, index)))
+    return frame if job.limit is None else frame.limit(job.limit)
+
+
+def write(
+    spark: SparkSession, job: Job, folder: Path, suffix: str, *, progress: Callable[[float], None] | None = None
+) -> list[Path]:
+    """Write the matches as Parquet or CSV files (without titles) in a folder, from the tasks; return them in order."""
+    with watching(job.seeds, progress) as meter:
+        rows = _run(spark, job, _write_task(job, str(folder.absolute()), suffix, meter), "task int, file string").toArrow()
+    return [Path(row["file"]) for row in rows.sort_by("task").to_pylist()]
+
+
+def _run(spark: SparkSession, job: Job, task: Task, schema: str) -> DataFrame:
+    """Run a task for each part of a job; the row that reaches a task says which it is, not its partition."""
+    tasks = len(job.ranges)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from task(number)
+
+    return spark.range(0, tasks, 1, tasks).mapInArrow(run, schema)
+
+
+def _count_task(job: Job, meter: str | None) -> Task:
+    def task(number: int) -> Iterator[pa.RecordBatch]:
+        started = time.perf_counter()
+        plan = job.bound()
+        tally = Tally.of(plan)
+        total = count_matches(
+            plan, job.ranges[number], batch_size=job.batch_size, tally=tally, progress=Meter(meter, number).advance
+        )
+        stats = {
+            "prefixes": tally.prefixes,
+            "candidates": tally.candidates,
+            "waiting": tally.peak,
+            "seconds": time.perf_counter() - started,
+            "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "compiled": compilations(),
+        }
+        yield pa.RecordBatch.from_pydict({"count": [str(total)], "stats": [json.dumps(stats)]})
+
+    return task
+
+
+def _match_task(job: Job) -> Task:
+    def task(number: int) -> Iterator[pa.RecordBatch]:
+        yield from _decoded(job, number, None)
+
+    return task
+
+
+def _write_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
+    def task(number: int) -> Iterator[pa.RecordBatch]:
+        file = Path(folder) / f"part-{number:05d}-{uuid.uuid4().hex}{suffix}"
+        batches = _decoded(job, number, meter)
+        first = next(batches, None)
+        if first is None:
+            return
+        with _file_writer(file, first.schema, suffix) as writer:
+            writer.write_batch(first)
+            for batch in batches:
+                writer.write_batch(batch)
+        yield pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), pa.array([str(file)])], names=["task", "file"])
+
+    return task
+
+
+def _file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
+    if suffix == ".csv":
+        options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
+        return pyarrow.csv.CSVWriter(file, schema, write_options=options)
+    return pq.ParquetWriter(file, schema)
+
+
+def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatch]:
+    """Give the matches of one task as batches of ids in the order of the head, and stop at the limit."""
+    plan = job.bound()
+    left = job.limit
+    progress = Meter(meter, number).advance
+    if left == 0:
+        return
+    # With a limit, small batches: the first matches are all that is wanted, but rare ones must not take forever.
+    size = job.batch_size if left is None else min(job.batch_size, max(LIMITED_BATCH, left))
+    for found in matches(plan, job.ranges[number], batch_size=size, progress=progress):
+        rows = found if left is None else found[:, :left]
+        if rows.shape[1]:
+            columns = [d.decode(rows[p]) for p, d in zip(plan.head, plan.dictionaries, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, names=list(plan.plan.query.head))
+        if left is not None:
+            left -= rows.shape[1]
+            if left <= 0:
+                return
+
+
+def _ddl(plan: BoundPlan) -> str:
+    """Return the schema of the matches as Spark spells it."""
+    kinds = ["string" if pa.types.is_string(d.ids.type) else "long" for d in plan.dictionaries]
+    return ", ".join(f"`{a}` {kind}" for a, kind in zip(plan.plan.query.head, kinds, strict=True))
+
+
+def _merge(job: Job, stats: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the stats of a run: sums over tasks, and how even they were."""
+    names = [",".join(job.plan.seed.attributes), *(step.attribute for step in job.plan.steps)]
+    seconds = [s["seconds"] for s in stats] or [0.0]
+    return {
+        "rounds": 1,
+        "bytes": 0,
+        "load": {"max": 0, "mean": 0.0},
+        "steps": [
+            {"attribute": name, "prefixes": sum(s["prefixes"][i] for s in stats), "candidates": sum(s["candidates"][i] for s in stats)}
+            for i, name in enumerate(names)
+        ],
+        "waiting": max((s["waiting"] for s in stats), default=0),
+        "tasks": {"count": len(stats), "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
+        "peak_memory": max((s["peak_memory"] for s in stats), default=0),
+        "kernels_compiled": sum(s["compiled"] for s in stats),
+    }

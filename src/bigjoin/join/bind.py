@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,15 @@ OPERATORS = {
     ">": compare.GREATER,
     ">=": compare.GREATER_EQUAL,
     "!=": compare.NOT_EQUAL,
+}
+
+
+COMPARE: dict[int, Any] = {
+    compare.LESS: np.less,
+    compare.LESS_EQUAL: np.less_equal,
+    compare.GREATER: np.greater,
+    compare.GREATER_EQUAL: np.greater_equal,
+    compare.NOT_EQUAL: np.not_equal,
 }
 
 
@@ -75,7 +85,7 @@ class Window:
         return _fold(np.maximum, lowers, kind), _fold(np.minimum, uppers, kind)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Filter:
     """A comparison of a new attribute with a constant, or with the attribute at `position`; empty ranks compare codes."""
 
@@ -88,25 +98,55 @@ class Filter:
         """Return the other side for each prefix."""
         if self.position is None:
             return np.full(prefixes.shape[1], self.constant, np.int64)
-        codes = prefixes[self.position]
+        return self._ranked(prefixes[self.position])
+
+    def allows(self, codes: Codes, prefixes: Codes) -> NDArray[np.bool_]:
+        """Tell for each code whether the comparison holds in the prefix beside it."""
+        return np.asarray(COMPARE[self.operator](self._ranked(codes), self.others(prefixes)))
+
+    def _ranked(self, codes: Codes) -> NDArray[np.int64]:
         return (self.ranks[codes] if len(self.ranks) else codes).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoundStep:
-    """A Step over arrays; for a seed, `extenders` holds the atom whose tuples are read."""
+    """A Step over arrays. `marks` is scratch space, a zero for every code of the attribute's domain."""
 
     attribute: str
     extenders: tuple[BoundExtender, ...]
-    excluders: tuple[BoundExtender, ...] = ()
-    checks: tuple[tuple[BoundExtender, bool], ...] = ()
-    window: Window = Window()
-    filters: tuple[Filter, ...] = ()
+    excluders: tuple[BoundExtender, ...]
+    checks: tuple[tuple[BoundExtender, bool], ...]
+    window: Window
+    filters: tuple[Filter, ...]
+    marks: NDArray[np.uint8]
+
+    @cached_property
+    def reads(self) -> tuple[int, ...]:
+        """The positions of a prefix that decide its extension set, before late filters."""
+        keys = {p for extender in (*self.extenders, *self.excluders) for p in extender.key}
+        return tuple(sorted(keys.union(self.window.below, self.window.above, self.window.equal)))
+
+    @cached_property
+    def late_filters(self) -> tuple[Filter, ...]:
+        """The filters that read more of a prefix than the rest of the step does."""
+        return tuple(f for f in self.filters if f.position is not None and f.position not in self.reads)
+
+    @cached_property
+    def early_filters(self) -> tuple[Filter, ...]:
+        return tuple(f for f in self.filters if f not in self.late_filters)
 
     @property
     def counts_suffice(self) -> bool:
         """Whether the length of one list is the number of extensions, with nothing to intersect or filter."""
         return len(self.extenders) == 1 and not (self.excluders or self.checks or self.filters)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a seed's attribute must satisfy by itself."""
+
+    window: Window
+    filters: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +157,7 @@ class BoundSeed:
     columns: tuple[int, ...]
     repeats: tuple[tuple[int, int], ...]
     checks: tuple[tuple[BoundExtender, bool], ...]
-    steps: tuple[BoundStep, ...]
+    conditions: tuple[Condition, ...]
     positions: tuple[int, int]
 
 
@@ -138,6 +178,7 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
     order = plan.attributes
     domains = _domains(plan, index.statistics)
     dictionaries = {a: index.dictionaries[domains[a]] for a in order}
+    marks = {name: np.zeros(size, np.uint8) for name, size in index.statistics.domains.items()}
 
     def extender(e: Extender) -> BoundExtender:
         trie = index.extensions(e.atom.relation, e.columns, e.version)
@@ -166,17 +207,18 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
                 checks(step.checks),
                 window,
                 filters,
+                marks[domains[step.attribute]],
             )
         )
 
     seed = plan.seed
-    seed_steps = []
+    conditions = []
     for i, attribute in enumerate(seed.attributes):
         bound = seed.attributes[: i + 1]
         mine = [f if f.left == attribute else f.flipped() for f in seed.filters if _last(f.attributes, bound) == attribute]
         limits = [r for r in seed.restrictions if _last((r.smaller, r.larger), bound) == attribute]
         window, filters = constraints(attribute, limits, mine)
-        seed_steps.append(BoundStep(attribute, (), window=window, filters=filters))
+        conditions.append(Condition(window, filters))
     names = [seed.extender.atom.attributes[c] for c in seed.extender.columns]
     trie = index.extensions(seed.extender.atom.relation, seed.extender.columns, seed.extender.version)
     bound_seed = BoundSeed(
@@ -184,8 +226,8 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
         columns=tuple(names.index(a) for a in seed.attributes),
         repeats=tuple((names.index(a), c) for c, a in enumerate(names) if names.index(a) != c),
         checks=checks(seed.checks),
-        steps=tuple(seed_steps),
-        positions=_seed_positions(trie, seed_steps[0].window),
+        conditions=tuple(conditions),
+        positions=_seed_positions(trie, conditions[0].window),
     )
     head = tuple(order.index(a) for a in plan.query.head)
     return BoundPlan(plan, bound_seed, tuple(steps), head, tuple(dictionaries[a] for a in plan.query.head))

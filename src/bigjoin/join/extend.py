@@ -8,45 +8,56 @@ extender has; strategies decide only where these three run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundStep
-from bigjoin.kernels.compare import compare_extensions
+from bigjoin.join.bind import BoundExtender, BoundStep
+from bigjoin.kernels.compare import NOT_EQUAL, compare_extensions, count_differing
 from bigjoin.kernels.count import count_extensions
 from bigjoin.kernels.flatten import flatten_extensions
 from bigjoin.kernels.intersect import exclude_extensions, intersect_extensions
 from bigjoin.kernels.propose import propose_extensions
+from bigjoin.kernels.runs import first_of_runs
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Prefixes that wait to be extended: (prefix, min-i, start, end), extensions start..end - 1 of extender min-i to come."""
+    """Prefixes that wait to be extended: (prefix, min-i, start, end), extensions start..end - 1 of extender min-i to come.
+
+    `firsts` marks where a run begins: neighbours that agree on all that the step reads, and so have the same extensions.
+    """
 
     prefixes: Codes
     proposers: NDArray[np.uint8]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
+    firsts: NDArray[np.bool_]
 
-    @property
-    def proposals(self) -> int:
-        """How many extensions are still to be proposed: the work that waits here."""
-        return int((self.ends - self.starts).sum())
+    def __len__(self) -> int:
+        return len(self.firsts)
 
-    def split(self, proposals: int) -> tuple[Counted, Counted]:
-        """Return a part with at most that many proposals, and the rest; a prefix may be cut in the middle of its list."""
-        after = np.cumsum(self.ends - self.starts)
+    def proposals(self, *, by_run: bool) -> NDArray[np.int64]:
+        """Return how many extensions each prefix will propose; by run, only the first prefix of each run proposes."""
+        lengths = self.ends - self.starts
+        return lengths * self.firsts if by_run else lengths
+
+    def split(self, proposals: int, *, by_run: bool) -> tuple[Counted, Counted]:
+        """Return a part with at most that many proposals, and the rest; only a list longer than that is cut."""
+        after = np.cumsum(self.proposals(by_run=by_run))
         whole = int(np.searchsorted(after, proposals, side="right"))
-        left = proposals - (int(after[whole - 1]) if whole else 0)
-        if whole == len(after) or left == 0:
-            return self._slice(0, whole), self._slice(whole, len(after))
-        first, rest = self._slice(0, whole + 1), self._slice(whole, len(after))
-        cut = int(self.starts[whole]) + left
-        first.ends[-1] = cut
-        rest.starts[0] = cut
+        if whole > 0:
+            first, rest = self._slice(0, whole), self._slice(whole, len(self))
+            rest.firsts[:1] = True
+            return first, rest
+        beyond = np.flatnonzero(self.firsts[1:])
+        members = (int(beyond[0]) + 1 if len(beyond) else len(self)) if by_run else 1
+        first, rest = self._slice(0, members), self._slice(0, len(self))
+        cut = int(self.starts[0]) + proposals
+        first.ends[:] = cut
+        rest.starts[:members] = cut
+        rest.firsts[members : members + 1] = True
         return first, rest
 
     def _slice(self, first: int, last: int) -> Counted:
@@ -55,6 +66,7 @@ class Counted:
             self.proposers[first:last],
             self.starts[first:last].copy(),
             self.ends[first:last].copy(),
+            self.firsts[first:last].copy(),
         )
 
 
@@ -67,6 +79,7 @@ def concatenate(parts: list[Counted]) -> Counted:
         np.concatenate([p.proposers for p in parts]),
         np.concatenate([p.starts for p in parts]),
         np.concatenate([p.ends for p in parts]),
+        np.concatenate([p.firsts for p in parts]),
     )
 
 
@@ -78,6 +91,41 @@ class Candidates:
     begins: NDArray[np.int64]
     lengths: NDArray[np.int64]
 
+    def repeated(self, times: NDArray[np.int64]) -> Candidates:
+        """Return the segments with each one standing for several prefixes in a row."""
+        return Candidates(self.codes, np.repeat(self.begins, times), np.repeat(self.lengths, times))
+
+
+def extend(step: BoundStep, batch: Counted) -> Codes:
+    """Extend each prefix of a batch by one attribute."""
+    return flatten(step, batch, extension_sets(step, batch))
+
+
+def count_extended(step: BoundStep, batch: Counted) -> int:
+    """Return how many prefixes `extend` would give, without writing them unless a check or a late comparison needs them."""
+    if step.checks or any(f.operator != NOT_EQUAL for f in step.late_filters):
+        return int(extend(step, batch).shape[1])
+    found = extension_sets(step, batch)
+    if not step.late_filters:
+        return int(found.lengths.sum())
+    rows = np.array([f.position for f in step.late_filters])
+    return int(count_differing(batch.prefixes, rows, found.codes, found.begins, found.lengths))
+
+
+def extension_sets(step: BoundStep, batch: Counted) -> Candidates:
+    """Propose and intersect, once for each run of prefixes that have the same extensions."""
+    if batch.firsts.all():
+        candidates = propose(step, batch)
+        intersect(step, batch, candidates)
+        return candidates
+    at = np.flatnonzero(batch.firsts)
+    runs = Counted(
+        np.ascontiguousarray(batch.prefixes[:, at]), batch.proposers[at], batch.starts[at], batch.ends[at], batch.firsts[at]
+    )
+    candidates = propose(step, runs)
+    intersect(step, runs, candidates)
+    return candidates.repeated(np.diff(np.append(at, len(batch))))
+
 
 def count(step: BoundStep, prefixes: Codes) -> Counted:
     """Find the extender with the fewest extensions of each prefix, and drop the prefixes that have none."""
@@ -85,7 +133,10 @@ def count(step: BoundStep, prefixes: Codes) -> Counted:
     some = counts > 0
     if not some.all():
         prefixes, counts, proposers = np.compress(some, prefixes, axis=1), counts[some], proposers[some]
-    return Counted(prefixes, proposers, np.zeros(len(counts), np.int64), counts)
+    firsts = np.ones(len(counts), np.bool_)
+    if len(prefixes) - 1 not in step.reads:
+        first_of_runs(prefixes, np.array(step.reads, np.int64), firsts)
+    return Counted(prefixes, proposers, np.zeros(len(counts), np.int64), counts, firsts)
 
 
 def minimum_counts(step: BoundStep, prefixes: Codes) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -115,48 +166,35 @@ def propose(step: BoundStep, batch: Counted) -> Candidates:
 
 
 def intersect(step: BoundStep, batch: Counted, candidates: Candidates) -> None:
-    """Keep the candidates that every other extender has, no excluder has, and every filter allows."""
+    """Keep the candidates that every other extender has, no excluder has, and every filter allows that can tell by now."""
     prefixes = batch.prefixes
     segments = candidates.codes, candidates.begins, candidates.lengths
     lower, upper = step.window.bounds(prefixes)
     for i, extender in enumerate(step.extenders):
         if len(step.extenders) > 1:
             trie, nodes = extender.trie, extender.nodes(prefixes)
-            intersect_extensions(trie.offsets, trie.values, nodes, lower, upper, i, batch.proposers, *segments)
+            intersect_extensions(
+                trie.offsets, trie.values, nodes, lower, upper, i, batch.proposers, step.marks, *segments
+            )
     for excluder in step.excluders:
         trie, nodes = excluder.trie, excluder.nodes(prefixes)
         exclude_extensions(trie.offsets, trie.values, nodes, lower, upper, *segments)
-    for f in step.filters:
+    for f in step.early_filters:
         compare_extensions(f.ranks, f.operator, f.others(prefixes), *segments)
 
 
 def flatten(step: BoundStep, batch: Counted, candidates: Candidates) -> Codes:
-    """Return the extended prefixes, those that the step's checks allow."""
+    """Return the extended prefixes, those that the remaining filters and the checks allow."""
     width, total = len(batch.prefixes) + 1, int(candidates.lengths.sum())
     extended = np.empty((width, total), batch.prefixes.dtype)
     flatten_extensions(batch.prefixes, candidates.codes, candidates.begins, candidates.lengths, extended)
+    for f in step.late_filters:
+        extended = np.compress(f.allows(extended[-1], extended), extended, axis=1)
     return check(step.checks, extended)
 
 
-def check(checks: tuple[tuple[Any, bool], ...], prefixes: Codes) -> Codes:
+def check(checks: tuple[tuple[BoundExtender, bool], ...], prefixes: Codes) -> Codes:
     """Keep the prefixes for which each wholly bound atom holds (or, negated, does not)."""
     for extender, wanted in checks:
-        kept = extender.holds(prefixes) == wanted
-        prefixes = np.compress(kept, prefixes, axis=1)
+        prefixes = np.compress(extender.holds(prefixes) == wanted, prefixes, axis=1)
     return prefixes
-
-
-def extend(step: BoundStep, batch: Counted) -> Codes:
-    """Extend each prefix of a batch by one attribute."""
-    candidates = propose(step, batch)
-    intersect(step, batch, candidates)
-    return flatten(step, batch, candidates)
-
-
-def count_extended(step: BoundStep, batch: Counted) -> int:
-    """Return how many prefixes `extend` would give, without writing them where nothing remains to be checked."""
-    if step.checks:
-        return int(extend(step, batch).shape[1])
-    candidates = propose(step, batch)
-    intersect(step, batch, candidates)
-    return int(candidates.lengths.sum())

@@ -35,25 +35,30 @@ class Tally:
 
 @dataclass(slots=True)
 class Queue:
-    """The prefixes that wait at one step, and the proposals they will make."""
+    """The prefixes that wait at one step, and the proposals they will make (`by_run`: where nothing is flattened)."""
 
+    by_run: bool
     parts: list[Counted] = field(default_factory=list)
     proposals: int = 0
 
     def put(self, counted: Counted) -> None:
-        if counted.prefixes.shape[1]:
+        if len(counted):
             self.parts.append(counted)
-            self.proposals += counted.proposals
+            self.proposals += int(counted.proposals(by_run=self.by_run).sum())
 
     def take(self, proposals: int) -> Counted:
         """Remove and return a batch with at most that many proposals."""
-        batch, rest = concatenate(self.parts).split(proposals)
-        self.proposals -= batch.proposals
-        self.parts = [rest] if rest.prefixes.shape[1] else []
+        batch, rest = concatenate(self.parts).split(proposals, by_run=self.by_run)
+        self.parts, self.proposals = [], 0
+        self.put(rest)
         return batch
 
     def __len__(self) -> int:
-        return sum(part.prefixes.shape[1] for part in self.parts)
+        return sum(map(len, self.parts))
+
+    def has(self, work: int) -> bool:
+        """Tell whether that many proposals, or that many prefixes, wait here."""
+        return self.proposals >= work or len(self) >= work
 
 
 def matches(
@@ -88,7 +93,7 @@ def count_matches(
     for depth, batch in _batches(plan, ranges, batch_size, tally, progress, counting=True):
         if isinstance(batch, Counted):
             step = plan.steps[depth]
-            found = batch.proposals if step.counts_suffice else count_extended(step, batch)
+            found = int(batch.ends.sum()) if step.counts_suffice else count_extended(step, batch)
             tally.prefixes[-1] += found
             total += found
         else:
@@ -108,7 +113,7 @@ def _batches(
     """Run every step but the last, and give what the last one has to do; a plan without steps gives its seeds."""
     seeds = read_seeds(plan.seed, ranges, batch_size)
     last = len(plan.steps) - 1
-    queues = [Queue() for _ in plan.steps]
+    queues = [Queue(by_run=counting and depth == last) for depth in range(len(plan.steps))]
     seeds_left = True
     while True:
         depth = _next_step(queues, batch_size, seeds_left=seeds_left)
@@ -125,7 +130,7 @@ def _batches(
             target = 0
         else:
             batch = queues[depth].take(batch_size)
-            tally.candidates[depth + 1] += batch.proposals
+            tally.candidates[depth + 1] += int(batch.proposals(by_run=True).sum())
             if depth == last:
                 yield depth, batch
                 continue
@@ -137,7 +142,7 @@ def _batches(
             continue
         counted = count(plan.steps[target], prefixes)
         if target == last and counting and plan.steps[last].counts_suffice:
-            tally.candidates[-1] += counted.proposals
+            tally.candidates[-1] += int(counted.ends.sum())
             yield last, counted  # lengths are all that is asked for: nothing needs to wait
             continue
         queues[target].put(counted)
@@ -148,6 +153,6 @@ def _next_step(queues: list[Queue], batch_size: int, *, seeds_left: bool) -> int
     """Return the step to run next, or None to read seeds (or to stop, where there are none)."""
     for enough in (batch_size,) if seeds_left else (batch_size, 1):
         for depth in reversed(range(len(queues))):
-            if queues[depth].proposals >= enough:
+            if queues[depth].has(enough):
                 return depth
     return None

@@ -11,19 +11,9 @@ from numpy.typing import NDArray
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundPlan, BoundSeed
 from bigjoin.join.extend import check, minimum_counts
-from bigjoin.kernels import compare
 
 SAMPLE = 1 << 20
 """How many seeds are looked at to estimate where the work lies."""
-
-_COMPARE = {
-    compare.LESS: np.less,
-    compare.LESS_EQUAL: np.less_equal,
-    compare.GREATER: np.greater,
-    compare.GREATER_EQUAL: np.greater_equal,
-    compare.NOT_EQUAL: np.not_equal,
-}
-
 
 def read_seeds(seed: BoundSeed, ranges: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, Codes]]:
     """Give the prefixes of the tuples in ranges of positions, at most `size` at a time, with the number of tuples read."""
@@ -57,10 +47,10 @@ def _decide(seed: BoundSeed, positions: NDArray[np.int64]) -> tuple[Codes, NDArr
     kept = np.ones(len(positions), np.bool_)
     for a, b in seed.repeats:
         kept &= columns[a] == columns[b]
-    for codes, step in zip(prefixes, seed.steps, strict=True):
-        lower, upper = step.window.bounds(prefixes)
+    for codes, condition in zip(prefixes, seed.conditions, strict=True):
+        lower, upper = condition.window.bounds(prefixes)
         kept &= codes >= lower if len(lower) else True
         kept &= codes < upper if len(upper) else True
-        for f in step.filters:
-            kept &= _COMPARE[f.operator](f.ranks[codes] if len(f.ranks) else codes, f.others(prefixes))
+        for f in condition.filters:
+            kept &= f.allows(codes, prefixes)
     return prefixes, kept

@@ -1,8 +1,9 @@
-"""Compare: keep the candidates of each prefix that a filter allows."""
+"""Compare: keep or count the candidates of each prefix that filters allow."""
 
 from __future__ import annotations
 
 from bigjoin.kernels.jit import kernel
+from bigjoin.kernels.lists import lower_bound
 
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
 
@@ -17,13 +18,13 @@ def compare_extensions(ranks, operator, others, candidates, begins, lengths):
         for k in range(begin, begin + lengths[i]):
             candidate = candidates[k]
             rank = ranks[candidate] if len(ranks) > 0 else candidate
-            if operator == 0:
+            if operator == LESS:
                 keep = rank < other
-            elif operator == 1:
+            elif operator == LESS_EQUAL:
                 keep = rank <= other
-            elif operator == 2:
+            elif operator == GREATER:
                 keep = rank > other
-            elif operator == 3:
+            elif operator == GREATER_EQUAL:
                 keep = rank >= other
             else:
                 keep = rank != other
@@ -31,3 +32,23 @@ def compare_extensions(ranks, operator, others, candidates, begins, lengths):
                 candidates[kept] = candidate
                 kept += 1
         lengths[i] = kept - begin
+
+
+@kernel
+def count_differing(prefixes, rows, candidates, begins, lengths):
+    """Return how many candidates differ from the codes of their prefix in some rows, by looking those codes up."""
+    total = 0
+    for i in range(len(begins)):
+        begin = begins[i]
+        end = begin + lengths[i]
+        total += lengths[i]
+        for r in range(len(rows)):
+            code = prefixes[rows[r], i]
+            fresh = True
+            for s in range(r):
+                fresh = fresh and prefixes[rows[s], i] != code
+            if fresh:
+                position = lower_bound(candidates, begin, end, code)
+                if position < end and candidates[position] == code:
+                    total -= 1
+    return total

@@ -16,10 +16,13 @@ from bigjoin.errors import BigjoinError, SourceError, did_you_mean
 from bigjoin.explain import explain
 from bigjoin.index.build import EDGE, VERTEX, build_graph, symmetric_closure
 from bigjoin.index.directory import Index
+from bigjoin.join.bind import bind
 from bigjoin.join.generic_join import BATCH_SIZE
 from bigjoin.languages import parse
+from bigjoin.output import assemble, check_target, staging
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
+from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark import shared
 from bigjoin.spark.ingest import ingest
@@ -104,6 +107,10 @@ class Graph:
             self._spark = get_session()
         return self._spark
 
+    def on(self, spark: SparkSession) -> Graph:
+        """Return the same graph, with its queries run by another session."""
+        return self._over(self.index, spark=spark)
+
     @property
     def directed(self) -> bool:
         return not self.index.statistics.relations[EDGE].symmetric
@@ -171,8 +178,7 @@ class Graph:
     def write(
         self,
         query: str | Query,
-        folder: Path,
-        suffix: str,
+        path: str | Path,
         *,
         limit: int | None = None,
         strategy: str = "auto",
@@ -180,10 +186,17 @@ class Graph:
         batch_size: int = BATCH_SIZE,
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Flags],
-    ) -> list[Path]:
-        """Write the matches from the tasks, as '.parquet' or (without titles) '.csv' files in a folder; return the files."""
+    ) -> int:
+        """Write the matches to one Parquet or CSV file, by its suffix, and return how many there are.
+
+        The tasks write the rows themselves. The file appears when it is complete, and replaces one of the same name.
+        """
+        target = Path(path)
+        check_target(target)
         job = self._prepare(_query(query, flags), strategy, workers, batch_size, limit)
-        return shared.write(self.spark, job, folder, suffix, progress=progress)
+        with staging(target) as folder:
+            parts = shared.write(self.spark, job, folder, target.suffix.lower(), progress=progress)
+            return assemble(parts, shared.schema(job, self.index), target, folder)
 
     def explain(self, query: str | Query, *, analyze: bool = False, **flags: Unpack[Flags]) -> str:
         """Return the plan as numbered rules, what the data lets expect and, with analyze, what really happened."""
@@ -191,6 +204,12 @@ class Graph:
         stats = self.count(asked).stats if analyze else None
         strategy = f"shared (every task maps the whole index, {self.index.bytes / 2**20:,.1f} MB)"
         return explain(asked, self.index.statistics, strategy=strategy, stats=stats)
+
+    def plan(self, query: str | Query, **flags: Unpack[Flags]) -> Plan:
+        """Return the plan for a query on this graph; raise QueryError, before anything runs, if it does not fit."""
+        chosen = plan(_query(query, flags), self.index.statistics)
+        bind(chosen, self.index)
+        return chosen
 
     def close(self) -> None:
         """Remove the scratch index, if this graph owns one. Frames from `find` cannot be read afterwards."""

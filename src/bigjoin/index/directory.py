@@ -214,9 +214,8 @@ class Writer:
 @contextmanager
 def writing(path: Path) -> Iterator[Writer]:
     """Give a writer; a build that fails leaves nothing behind."""
+    check_target(path)
     created = not path.exists()
-    if not created and (not path.is_dir() or not _may_hold_index(path)):
-        raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
     writer = Writer(path)
     try:
         yield writer
@@ -225,6 +224,12 @@ def writing(path: Path) -> Iterator[Writer]:
         if created:
             shutil.rmtree(path, ignore_errors=True)
         raise
+
+
+def check_target(path: Path) -> None:
+    """Raise IndexFormatError if an index cannot be written there, because something else is."""
+    if path.exists() and not (path.is_dir() and _may_hold_index(path)):
+        raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
 
 
 def _may_hold_index(path: Path) -> bool:

@@ -11,7 +11,7 @@ import resource
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from bigjoin.index.directory import Index
 from bigjoin.join.bind import BoundPlan, bind
@@ -76,20 +78,28 @@ def count(
 
 def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
     """Return the matches as a lazy DataFrame with the original ids."""
-    frame = _run(spark, job, _match_task(job), _ddl(bind(job.plan, index)))
+    frame = _run(spark, job, _match_task(job), from_arrow_schema(schema(job, index)))
     return frame if job.limit is None else frame.limit(job.limit)
+
+
+def schema(job: Job, index: Index) -> pa.Schema:
+    """Return the columns of the matches: the attributes of the head, with the types of their ids."""
+    plan = bind(job.plan, index)
+    return pa.schema([(a, d.ids.type) for a, d in zip(job.plan.query.head, plan.dictionaries, strict=True)])
 
 
 def write(
     spark: SparkSession, job: Job, folder: Path, suffix: str, *, progress: Callable[[float], None] | None = None
 ) -> list[Path]:
     """Write the matches as Parquet or CSV files (without titles) in a folder, from the tasks; return them in order."""
+    if job.limit is not None:  # one task finds the first matches as well as many do
+        job = replace(job, ranges=(tuple(r for task in job.ranges for r in task),))
     with watching(job.seeds, progress) as meter:
         rows = _run(spark, job, _write_task(job, str(folder.absolute()), suffix, meter), "task int, file string").toArrow()
     return [Path(row["file"]) for row in rows.sort_by("task").to_pylist()]
 
 
-def _run(spark: SparkSession, job: Job, task: Task, schema: str) -> DataFrame:
+def _run(spark: SparkSession, job: Job, task: Task, schema: str | StructType) -> DataFrame:
     """Run a task for each part of a job; the row that reaches a task says which it is, not its partition."""
     tasks = len(job.ranges)
 
@@ -170,12 +180,6 @@ def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatc
             left -= rows.shape[1]
             if left <= 0:
                 return
-
-
-def _ddl(plan: BoundPlan) -> str:
-    """Return the schema of the matches as Spark spells it."""
-    kinds = ["string" if pa.types.is_string(d.ids.type) else "long" for d in plan.dictionaries]
-    return ", ".join(f"`{a}` {kind}" for a, kind in zip(plan.plan.query.head, kinds, strict=True))
 
 
 def _merge(job: Job, stats: list[dict[str, Any]]) -> dict[str, Any]:

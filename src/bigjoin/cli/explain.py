@@ -1,0 +1,39 @@
+"""bigjoin explain: the plan of a query, as numbered rules."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from bigjoin.cli.options import Options, query_options
+from bigjoin.cli.progress import Reporter
+from bigjoin.cli.source import open_graph, start_spark
+from bigjoin.languages import parse
+
+
+@click.command()
+@click.argument("query")
+@click.argument("source", required=False)
+@click.option("--analyze", is_flag=True, help="Also run the query, and show what each step did.")
+@query_options
+def explain(query: str, source: str | None, analyze: bool, options: Options) -> None:
+    """Print the plan of QUERY as numbered rules: a seed, then one Extend step for each further attribute.
+
+    With SOURCE, the plan for that graph, its sizes and the AGM bound; with --analyze, also what really happened.
+    """
+    parsed = parse(query, **options.flags)
+    if source is None:
+        if analyze:
+            raise click.UsageError("--analyze needs a SOURCE to run the query on")
+        from bigjoin.explain import explain as explain_query
+
+        text = explain_query(parsed, undirected=options.undirected)
+    else:
+        with Reporter(quiet=options.quiet) as report:
+            graph = open_graph(source, options, report)
+            if analyze:
+                graph = graph.on(start_spark(options, report))
+            report.stage(f"explaining {parsed.name}")
+            text = graph.explain(parsed, analyze=analyze)
+    click.echo(json.dumps({"explain": text}) if options.as_json else text)

@@ -1,0 +1,88 @@
+"""bigjoin find: the matches of a query, to a file, a terminal or a pipe."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from bigjoin.cli.options import Options, query_options
+from bigjoin.cli.progress import Reporter
+from bigjoin.cli.source import open_graph, start_spark
+from bigjoin.languages import parse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bigjoin.graph import Graph
+    from bigjoin.query.query import Query
+
+SCREENFUL = 20
+"""Rows shown on a terminal unless --limit asks for another number."""
+
+
+@click.command()
+@click.argument("query")
+@click.argument("source")
+@click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet or .csv file.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches.")
+@query_options
+def find(query: str, source: str, output: Path | None, limit: int | None, options: Options) -> None:
+    """Find the matches of QUERY in SOURCE: a column for each attribute, with your own ids.
+
+    Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json.
+    """
+    parsed = parse(query, **options.flags)
+    if output is not None:
+        from bigjoin.output import check_target
+
+        check_target(output)
+    with Reporter(quiet=options.quiet) as report:
+        graph = open_graph(source, options, report)
+        graph.plan(parsed)
+        graph = graph.on(start_spark(options, report))
+        report.stage(f"finding {parsed.name}")
+        if output is not None:
+            rows = graph.write(parsed, output, limit=limit, progress=report.share, **options.run)
+        elif sys.stdout.isatty() and not options.as_json:
+            table = graph.find(parsed, limit=SCREENFUL if limit is None else limit, **options.run).toArrow()
+        else:
+            _stream(graph, parsed, limit, options, report)
+            return
+    if output is not None:
+        click.echo(f"{rows:,} matches in {output}", err=True)
+        return
+    show(table)
+    if limit is None and table.num_rows == SCREENFUL:
+        click.echo(f"the first {SCREENFUL} matches; --limit N shows more, -o FILE writes all", err=True)
+
+
+def show(table: pa.Table) -> None:
+    """Print rows as a table."""
+    shown = Table(*table.column_names)
+    for row in table.to_pylist():
+        shown.add_row(*(str(value) for value in row.values()))
+    Console().print(shown)
+
+
+def _stream(graph: Graph, query: Query, limit: int | None, options: Options, report: Reporter) -> None:
+    """Print every match, as CSV or as JSON lines, by way of files: rows through the JVM would cost more."""
+    with tempfile.TemporaryDirectory(prefix="bigjoin-find-") as folder:
+        file = Path(folder) / f"matches{'.parquet' if options.as_json else '.csv'}"
+        graph.write(query, file, limit=limit, progress=report.share, **options.run)
+        if not options.as_json:
+            with file.open(encoding="utf-8") as source:
+                shutil.copyfileobj(source, sys.stdout, 1 << 20)
+            return
+        import pyarrow.parquet as pq
+
+        for batch in pq.ParquetFile(file).iter_batches():
+            for row in batch.to_pylist():
+                click.echo(json.dumps(row))

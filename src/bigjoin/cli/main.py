@@ -1,0 +1,76 @@
+"""The entry point: the group of commands, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import click
+
+from bigjoin import __version__
+from bigjoin.cli.count import count
+from bigjoin.cli.demo import demo
+from bigjoin.cli.explain import explain
+from bigjoin.cli.find import find
+from bigjoin.cli.index import index
+from bigjoin.errors import BigjoinError
+
+USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="bigjoin")
+def cli() -> None:
+    """Find and count subgraphs in large graphs: worst-case optimal joins on Spark.
+
+    QUERY is a name (triangle, 4-clique, diamond, house, 5-clique, ...) or a rule such as
+    'tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b'. SOURCE is an edge list (.txt .csv .tsv, also .gz), Parquet, or an
+    index directory.
+    """
+
+
+for command in (demo, count, find, explain, index):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run a command; a user's mistake is one message and exit code 2, and nothing is a traceback."""
+    try:
+        cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except BigjoinError as error:
+        _fail(str(error), USER_ERROR)
+    except Exception as error:
+        if os.environ.get("BIGJOIN_DEBUG"):
+            raise
+        _fail(*_unexpected(error))
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo(f"bigjoin: {message}", err=True)
+    sys.exit(code)
+
+
+def _unexpected(error: Exception) -> tuple[str, int]:
+    """Return a message and an exit code for an error that bigjoin did not raise itself, or that a Spark task raised."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror}{where}", USER_ERROR
+    text = str(error)
+    if ours := re.search(r"^bigjoin\.errors\.\w+: (.+?)(?=\n\s*\n|\n\t|\Z)", text, re.MULTILINE | re.DOTALL):
+        return ours[1].strip(), USER_ERROR
+    if system := re.search(r"^(?:OSError|PermissionError|FileNotFoundError): (.+)$", text, re.MULTILINE):
+        return system[1].strip(), USER_ERROR
+    first = text.strip().splitlines()[0] if text.strip() else ""
+    return f"{type(error).__name__}: {first}\nset BIGJOIN_DEBUG=1 to see where this comes from", FAILURE

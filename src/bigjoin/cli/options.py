@@ -1,0 +1,93 @@
+"""The options that commands share, and the graph that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from bigjoin.graph import Flags
+
+STRATEGIES = ("auto", "shared")
+
+_QUERY = [
+    click.option("--undirected", is_flag=True, help="Read edges in both directions, without loops."),
+    click.option("--distinct", is_flag=True, help="A match's vertices differ."),
+    click.option("--unique", is_flag=True, help="Distinct, and one match for each subgraph (class under automorphisms)."),
+    click.option("--induced", is_flag=True, help="Distinct, and no other edge among a match's vertices."),
+    click.option("--where", metavar="EXPR", help="Comparisons of ids, for example 'a < b and c != 5'."),
+    click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
+]
+_RUN = [
+    click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help="Where steps run."),
+    click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Tasks to deal the seeds to [default: cores]."),
+    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help="Proposals alive in a task [default: 262144]."),
+    click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine]."),
+    click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it."),
+]
+_OUTPUT = [
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    click.option("--quiet", is_flag=True, help="No progress on stderr."),
+]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The shared options of one call."""
+
+    undirected: bool = False
+    distinct: bool = False
+    unique: bool = False
+    induced: bool = False
+    where: str | None = None
+    cross_product: bool = False
+    strategy: str = "auto"
+    workers: int | None = None
+    batch_size: int | None = None
+    master: str | None = None
+    no_cache: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+    @property
+    def flags(self) -> Flags:
+        return {
+            "where": self.where,
+            "distinct": self.distinct,
+            "unique": self.unique,
+            "induced": self.induced,
+            "cross_product": self.cross_product,
+        }
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What a verb of Graph takes to say how it runs."""
+        chosen: dict[str, Any] = {"strategy": self.strategy, "workers": self.workers}
+        return chosen if self.batch_size is None else {**chosen, "batch_size": self.batch_size}
+
+
+def with_options(*groups: list[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add groups of options to a command, which receives them as one `options`."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def call(**arguments: Any) -> None:
+            shared = {name: arguments.pop(name) for name in Options.__dataclass_fields__ if name in arguments}
+            function(options=Options(**shared), **arguments)
+
+        for option in reversed([option for group in groups for option in group]):
+            call = option(call)
+        return call
+
+    return decorate
+
+
+query_options = with_options(_QUERY, _RUN, _OUTPUT)
+"""Everything that a query on a source takes."""
+
+index_options = with_options(_QUERY[:1], [_RUN[3]], _OUTPUT)
+"""What building an index takes."""

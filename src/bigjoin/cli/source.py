@@ -1,0 +1,114 @@
+"""SOURCE -> Graph: an index directory is opened; any other source is indexed once, and the index is kept in a cache.
+
+An entry of the cache is named by the source's path, and by the size and time of its files, so that a changed file is
+indexed again; the entry of the file as it was before is then removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bigjoin.cli.options import Options
+from bigjoin.cli.progress import Reporter
+from bigjoin.errors import IndexFormatError, SourceError
+
+if TYPE_CHECKING:
+    from bigjoin.graph import Graph
+
+
+def open_graph(source: str, options: Options, report: Reporter) -> Graph:
+    """Return the graph of a source, building its index if need be."""
+    from bigjoin.graph import Graph
+    from bigjoin.index.directory import is_index
+
+    remote = re.match(r"[a-z][a-z0-9+.-]+://", source) is not None
+    path = Path(source)
+    if not remote and not path.exists():
+        raise SourceError(f"there is no file or directory {source}")
+    if not remote and path.is_dir() and is_index(path):
+        return _opened(path, options, report)
+    if not remote and path.is_file() and path.stat().st_size == 0:
+        raise SourceError(f"{source} has no edges: it is empty")
+    if remote or options.no_cache:
+        spark = start_spark(options, report)
+        report.stage(f"indexing {source}")
+        return Graph(source, directed=not options.undirected, spark=spark)
+    return _cached(path, options, report)
+
+
+def start_spark(options: Options, report: Reporter):  # type: ignore[no-untyped-def]
+    """Return the session, which takes some seconds to start."""
+    from bigjoin.spark.session import get_session
+
+    report.stage("starting Spark")
+    return get_session(options.master)
+
+
+def cache_directory() -> Path:
+    """Return the folder of the cache: BIGJOIN_CACHE, or bigjoin in the user's cache folder."""
+    if chosen := os.environ.get("BIGJOIN_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bigjoin"
+
+
+def _opened(path: Path, options: Options, report: Reporter) -> Graph:
+    from bigjoin.graph import Graph
+
+    graph = Graph.open(path)
+    if options.undirected and graph.directed:
+        report.stage("deriving the undirected graph")
+        return graph.undirected()
+    return graph
+
+
+def _cached(path: Path, options: Options, report: Reporter) -> Graph:
+    from bigjoin.graph import Graph, build_index
+
+    entry = cache_directory() / _entry_name(path, undirected=options.undirected)
+    try:
+        return Graph.open(entry)
+    except IndexFormatError:  # there is none yet, or a damaged one
+        shutil.rmtree(entry, ignore_errors=True)
+    fresh = entry.with_name(f"{entry.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        fresh.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        spark = start_spark(options, report)
+        return Graph(path, directed=not options.undirected, spark=spark)
+    spark = start_spark(options, report)
+    try:
+        build_index(str(path), fresh, directed=not options.undirected, spark=spark, progress=report.stage)
+        try:
+            fresh.rename(entry)
+        except OSError:  # another process was faster, and its index is as good
+            shutil.rmtree(fresh, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    _forget_older(entry)
+    return Graph.open(entry, spark=spark)
+
+
+def _entry_name(path: Path, *, undirected: bool) -> str:
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    stamps = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    kind = "undirected" if undirected else "directed"
+    return f"{_digest(str(path.absolute()))}-{kind}-{_digest(repr(stamps))}"
+
+
+def _forget_older(entry: Path) -> None:
+    """Remove the indices of the same source as it was before it changed."""
+    same_source = entry.name.rsplit("-", 1)[0]
+    for other in entry.parent.glob(f"{same_source}-*"):
+        if other.name.split(".")[0] != entry.name:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

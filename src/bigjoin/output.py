@@ -1,0 +1,78 @@
+"""One result file from the parts that tasks wrote: complete under its name, or not there at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bigjoin.errors import OutputError
+
+SUFFIXES = (".parquet", ".csv")
+
+
+def check_target(target: Path) -> None:
+    """Raise OutputError if nothing could be written there, before a long run finds out."""
+    if target.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"cannot tell the format of {target}: end its name in {' or '.join(SUFFIXES)}")
+    if target.is_dir():
+        raise OutputError(f"{target} is a directory; name a file in it")
+    if not target.absolute().parent.is_dir():
+        raise OutputError(f"there is no directory {target.absolute().parent} to write {target.name} in")
+    if not os.access(target.absolute().parent, os.W_OK):
+        raise OutputError(f"the directory {target.absolute().parent} cannot be written to")
+
+
+@contextmanager
+def staging(target: Path) -> Iterator[Path]:
+    """Give a folder beside the target for the parts, and remove it afterwards, whatever happens."""
+    folder = target.absolute().parent / f".{target.name}.{uuid.uuid4().hex[:12]}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def assemble(parts: list[Path], schema: pa.Schema, target: Path, folder: Path) -> int:
+    """Join part files into the target, replacing it at once; return the number of rows."""
+    whole = folder / target.name
+    join = _join_csv if target.suffix.lower() == ".csv" else _join_parquet
+    rows = join(parts, schema, whole)
+    os.replace(whole, target)
+    return rows
+
+
+def _join_csv(parts: list[Path], schema: pa.Schema, whole: Path) -> int:
+    with whole.open("w", newline="", encoding="utf-8") as sink:
+        csv.writer(sink, lineterminator="\n").writerow(schema.names)
+    rows = 0
+    with whole.open("ab") as sink:
+        for part in parts:
+            with part.open("rb") as source:
+                while block := source.read(1 << 22):
+                    rows += block.count(b"\n")
+                    sink.write(block)
+    return rows
+
+
+def _join_parquet(parts: list[Path], schema: pa.Schema, whole: Path) -> int:
+    if len(parts) == 1:
+        rows: int = pq.read_metadata(parts[0]).num_rows
+        os.replace(parts[0], whole)
+        return rows
+    rows = 0
+    with pq.ParquetWriter(whole, schema) as writer:
+        for part in parts:
+            file = pq.ParquetFile(part)
+            rows += file.metadata.num_rows
+            for group in range(file.num_row_groups):
+                writer.write_table(file.read_row_group(group))
+    return rows

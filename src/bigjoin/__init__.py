@@ -1,8 +1,8 @@
 """bigjoin: worst-case optimal subgraph search and multiway joins on Spark.
 
-    >>> import bigjoin as bj
-    >>> graph = bj.Graph("edges.txt", directed=False)
-    >>> graph.count("triangle", unique=True)
+>>> import bigjoin as bj
+>>> graph = bj.Graph("edges.txt", directed=False)
+>>> graph.count("triangle", unique=True)
 """
 
 from __future__ import annotations

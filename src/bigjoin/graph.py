@@ -245,7 +245,7 @@ def build_index(
     *,
     directed: bool,
     spark: SparkSession | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Index:
     """Build a durable index of an edge list, CSV or Parquet source at `path`."""
     session = spark or get_session()

@@ -46,7 +46,7 @@ def assemble(parts: list[Path], schema: pa.Schema, target: Path, folder: Path) -
     whole = folder / target.name
     join = _join_csv if target.suffix.lower() == ".csv" else _join_parquet
     rows = join(parts, schema, whole)
-    os.replace(whole, target)
+    whole.replace(target)
     return rows
 
 
@@ -66,7 +66,7 @@ def _join_csv(parts: list[Path], schema: pa.Schema, whole: Path) -> int:
 def _join_parquet(parts: list[Path], schema: pa.Schema, whole: Path) -> int:
     if len(parts) == 1:
         rows: int = pq.read_metadata(parts[0]).num_rows
-        os.replace(parts[0], whole)
+        parts[0].replace(whole)
         return rows
     rows = 0
     with pq.ParquetWriter(whole, schema) as writer:

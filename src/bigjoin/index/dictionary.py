@@ -36,7 +36,7 @@ class Dictionary:
 
     def comparable(self, value: Value) -> bool:
         """Tell whether a constant can be compared with the ids: text with text, numbers with numbers."""
-        text = pa.types.is_string(self.ids.type) or pa.types.is_large_string(self.ids.type)
+        text: bool = pa.types.is_string(self.ids.type) or pa.types.is_large_string(self.ids.type)
         return isinstance(value, str) == text
 
     def smaller(self, value: Value, *, or_equal: bool = False) -> int:

@@ -95,7 +95,7 @@ class Index:
 
     def _array(self, name: str) -> NDArray[Any]:
         # np.memmap is slow to slice; a plain read-only view of the same pages is not.
-        return np.load(self.path / name, mmap_mode="r").view(np.ndarray)
+        return np.asarray(np.load(self.path / name, mmap_mode="r"))
 
     def _ids(self, name: str) -> pa.Array:
         with pa.memory_map(str(self.path / name)) as source:
@@ -206,7 +206,7 @@ class Writer:
         draft = self.path / f".{MANIFEST}.{self.identity}"
         draft.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
         _sync(draft)
-        os.replace(draft, self.path / MANIFEST)
+        draft.replace(self.path / MANIFEST)
         _sync(self.path)
         return Index.open(self.path)
 

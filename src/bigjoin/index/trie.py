@@ -1,4 +1,4 @@
-"""A relation sorted by one column order, as a trie: the extension index of the paper (section 2.2) for every prefix of that order.
+"""A relation sorted by one column order, as a trie: the paper's extension index (section 2.2) for every prefix of that order.
 
 Level 0 is addressed by the code of the first column, each further level by the position of a value in the level above. So the
 size of an extension set is one subtraction, its contents are a slice, and membership is a binary search.

@@ -173,9 +173,7 @@ def intersect(step: BoundStep, batch: Counted, candidates: Candidates) -> None:
     for i, extender in enumerate(step.extenders):
         if len(step.extenders) > 1:
             trie, nodes = extender.trie, extender.nodes(prefixes)
-            intersect_extensions(
-                trie.offsets, trie.values, nodes, lower, upper, i, batch.proposers, step.marks, *segments
-            )
+            intersect_extensions(trie.offsets, trie.values, nodes, lower, upper, i, batch.proposers, step.marks, *segments)
     for excluder in step.excluders:
         trie, nodes = excluder.trie, excluder.nodes(prefixes)
         exclude_extensions(trie.offsets, trie.values, nodes, lower, upper, *segments)

@@ -67,7 +67,7 @@ def matches(
     *,
     batch_size: int = BATCH_SIZE,
     tally: Tally | None = None,
-    progress: Callable[[int], None] = lambda seeds: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Codes]:
     """Give the matches that start from ranges of seeds, in batches of at most B', as prefixes in the plan's attribute order."""
     tally = tally or Tally.of(plan)
@@ -85,7 +85,7 @@ def count_matches(
     *,
     batch_size: int = BATCH_SIZE,
     tally: Tally | None = None,
-    progress: Callable[[int], None] = lambda seeds: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Return the number of matches that start from ranges of seeds, without writing the last attribute."""
     tally = tally or Tally.of(plan)

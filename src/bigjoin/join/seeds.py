@@ -15,6 +15,7 @@ from bigjoin.join.extend import check, minimum_counts
 SAMPLE = 1 << 20
 """How many seeds are looked at to estimate where the work lies."""
 
+
 def read_seeds(seed: BoundSeed, ranges: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, Codes]]:
     """Give the prefixes of the tuples in ranges of positions, at most `size` at a time, with the number of tuples read."""
     for first, last in ranges:

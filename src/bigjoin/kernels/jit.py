@@ -13,14 +13,15 @@ _kernels: list[Any] = []
 
 def kernel(function: _Function) -> _Function:
     """Compile a function on its first call, without the GIL, and keep the machine code on disk."""
-    compiled = numba.njit(nogil=True, cache=True)(function)
+    compiled: _Function = numba.njit(nogil=True, cache=True)(function)
     _kernels.append(compiled)
     return compiled
 
 
 def helper(function: _Function) -> _Function:
     """Compile a helper that kernels call."""
-    return numba.njit(nogil=True, cache=True)(function)
+    compiled: _Function = numba.njit(nogil=True, cache=True)(function)
+    return compiled
 
 
 def compilations() -> int:

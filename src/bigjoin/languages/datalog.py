@@ -32,12 +32,14 @@ _EXPECTED = {
 
 def parse(text: str) -> Query:
     """Return the query of one rule."""
-    return _parse(text, "rule")
+    query: Query = _parse(text, "rule")
+    return query
 
 
 def parse_filters(text: str) -> tuple[Comparison, ...]:
     """Return the comparisons of a filter expression, separated by commas or `and`."""
-    return _parse(text, "filters")
+    filters: tuple[Comparison, ...] = _parse(text, "filters")
+    return filters
 
 
 @cache
@@ -56,7 +58,7 @@ def _parse(text: str, start: str) -> Any:
 
 
 @v_args(meta=True)
-class _Build(Transformer):
+class _Build(Transformer):  # type: ignore[misc]
     """Turn lark's tree into the frozen model, with a span on every part."""
 
     def __init__(self, text: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.simplify import canonical_atom
 from bigjoin.query.plan import Restriction
+from bigjoin.query.query import Atom, Comparison
 
 
 def break_symmetry(draft: Draft) -> Draft:
@@ -45,20 +46,18 @@ def _implied(restriction: Restriction, restrictions: list[Restriction]) -> bool:
 
 def _automorphism_exists(draft: Draft, *, fixed: tuple[str, ...], source: str, image: str) -> bool:
     """Search for an automorphism that fixes some attributes and maps `source` to `image`, attribute by attribute."""
-    parts = {canonical_atom(a, draft) for a in draft.atoms} | {f.canonical() for f in draft.filters}
+    parts: set[Atom | Comparison] = {*(canonical_atom(a, draft) for a in draft.atoms), *(f.canonical() for f in draft.filters)}
 
     def holds(names: dict[str, str]) -> bool:
         """Tell whether every atom and filter whose attributes are all mapped has its image in the query."""
         newest = next(reversed(names))
-        for atom in draft.atoms:
-            if newest in atom.attributes and names.keys() >= set(atom.attributes):
-                if canonical_atom(atom.renamed(names), draft) not in parts:
-                    return False
-        for comparison in draft.filters:
-            if newest in comparison.attributes and names.keys() >= set(comparison.attributes):
-                if comparison.renamed(names).canonical() not in parts:
-                    return False
-        return True
+
+        def mapped(part: Atom | Comparison) -> bool:
+            return newest in part.attributes and names.keys() >= set(part.attributes)
+
+        atoms = (canonical_atom(atom.renamed(names), draft) for atom in draft.atoms if mapped(atom))
+        filters = (comparison.renamed(names).canonical() for comparison in draft.filters if mapped(comparison))
+        return all(part in parts for part in (*atoms, *filters))
 
     def search(names: dict[str, str], rest: list[str]) -> bool:
         if not rest:

@@ -116,6 +116,4 @@ def _decided(parts: Sequence[_Part], bound: Sequence[str], new: Sequence[str]) -
 
 
 def _restrictions(draft: Draft, bound: Sequence[str], new: Sequence[str]) -> tuple[Restriction, ...]:
-    return tuple(
-        r for r in draft.restrictions if {r.smaller, r.larger} <= set(bound) and {r.smaller, r.larger} & set(new)
-    )
+    return tuple(r for r in draft.restrictions if {r.smaller, r.larger} <= set(bound) and {r.smaller, r.larger} & set(new))

@@ -120,7 +120,8 @@ def validate(query: Query) -> Query:
     bound = query.attributes
     if not bound:
         raise QueryError("a query needs at least one atom that is not negated", hint="for example edge(a, b)")
-    for part in (*query.atoms, *query.filters):
+    parts: list[Atom | Comparison] = [*query.atoms, *query.filters]
+    for part in parts:
         for attribute in part.attributes:
             if attribute not in bound:
                 raise QueryError(

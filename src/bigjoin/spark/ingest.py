@@ -1,4 +1,4 @@
-"""Build a graph's index with Spark: drop duplicates, rank the vertices by degree, sort the coded edges, write pieces, join them.
+"""Build a graph's index with Spark: drop duplicates, rank vertices by degree, sort coded edges, write pieces and join them.
 
 Edges stay in Spark until they are sorted pieces on disk; only vertices come to the driver. A task writes files of its own names
 and reports them, so that a task that runs twice does no harm.
@@ -32,7 +32,7 @@ _PIECE = "first long, rows long, loops long, keys string, counts string, values 
 
 
 def ingest(
-    edges: DataFrame, path: Path, *, directed: bool, source: str, progress: Callable[[str], None] = lambda stage: None
+    edges: DataFrame, path: Path, *, directed: bool, source: str, progress: Callable[[str], None] = lambda _: None
 ) -> Index:
     """Build the index of a frame of (src, dst) at `path`; an undirected graph loses its loops and gains both directions."""
     spark = edges.sparkSession

@@ -50,8 +50,8 @@ def edge_columns(frame: DataFrame, source: str) -> DataFrame:
             f"columns {chosen[0]!r} and {chosen[1]!r} of {source} differ in type "
             f"({kinds[0].simpleString()}, {kinds[1].simpleString()}): cast one of them"
         )
-    kind = "long" if all(integers) else "string"
-    return frame.select(*(F.col(f"`{name}`").cast(kind).alias(end) for name, end in zip(chosen, ("src", "dst"), strict=True)))
+    target = "long" if all(integers) else "string"
+    return frame.select(*(F.col(f"`{name}`").cast(target).alias(end) for name, end in zip(chosen, ("src", "dst"), strict=True)))
 
 
 def _read_parquet(spark: SparkSession, uri: str, source: str) -> DataFrame:

@@ -32,14 +32,12 @@ def get_session(master: str | None = None) -> SparkSession:
 
 
 def _start(master: str | None) -> SparkSession:
-    remote = master is not None and master.startswith("sc://")
-    if not remote:
-        check_java()
     # Workers run this Python, whatever "python3" is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("bigjoin")
-    if remote:
+    if master is not None and master.startswith("sc://"):
         return builder.remote(master).getOrCreate()
+    check_java()
     cores = os.cpu_count() or 1
     settings = {
         "spark.driver.memory": "4g",

@@ -65,9 +65,7 @@ def prepare(plan: Plan, index: Index, *, tasks: int, batch_size: int, limit: int
     return Job(plan, str(index.path.absolute()), tuple(r for r in dealt if r) or ((),), batch_size, limit)
 
 
-def count(
-    spark: SparkSession, job: Job, *, progress: Callable[[float], None] | None = None
-) -> tuple[int, dict[str, Any]]:
+def count(spark: SparkSession, job: Job, *, progress: Callable[[float], None] | None = None) -> tuple[int, dict[str, Any]]:
     """Return the number of matches, and what the run did."""
     with watching(job.seeds, progress) as meter:
         rows = _run(spark, job, _count_task(job, meter), "count string, stats string").toArrow()
@@ -191,7 +189,11 @@ def _merge(job: Job, stats: list[dict[str, Any]]) -> dict[str, Any]:
         "bytes": 0,
         "load": {"max": 0, "mean": 0.0},
         "steps": [
-            {"attribute": name, "prefixes": sum(s["prefixes"][i] for s in stats), "candidates": sum(s["candidates"][i] for s in stats)}
+            {
+                "attribute": name,
+                "prefixes": sum(s["prefixes"][i] for s in stats),
+                "candidates": sum(s["candidates"][i] for s in stats),
+            }
             for i, name in enumerate(names)
         ],
         "waiting": max((s["waiting"] for s in stats), default=0),

@@ -1,0 +1,47 @@
+# make demo and make test set everything up from nothing (Python 3.11+, Java 17+), and are quick the second time.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fast bench format clean
+
+help:  ## Show what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP)  ## Install bigjoin and its tools into .venv
+
+demo: $(STAMP)  ## Count the paper's five queries on the bundled graph
+	$(BIN)/bigjoin demo
+
+test: $(STAMP) check  ## Check and test everything
+	$(BIN)/pytest
+
+fast: $(STAMP)  ## Run the tests that need no Spark
+	$(BIN)/pytest -m "not spark"
+
+check: $(STAMP)  ## Lint, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## Compare with DuckDB on this machine
+	$(BIN)/pip install --quiet -c constraints.txt duckdb
+	$(BIN)/python benchmarks/against_duckdb.py
+
+format: $(STAMP)  ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove everything that was installed or cached here
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "bigjoin needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group dev -e ".[connect]"
+	@touch $(STAMP)

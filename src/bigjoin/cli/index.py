@@ -52,6 +52,5 @@ def index(source: str, directory: Path, options: Options) -> None:
     kind = "directed" if graph.directed else "undirected"
     loops = "kept" if graph.directed else "dropped"
     click.echo(f"{graph.vertices:,} vertices, {graph.edges:,} {kind} edges from {found['rows']:,} rows in {seconds:.1f} s")
-    click.echo(
-        f"{found['duplicates']:,} duplicates dropped, {found['loops']:,} loops {loops}, {built.bytes / 2**20:,.1f} MB in {directory}"
-    )
+    click.echo(f"{found['duplicates']:,} duplicates dropped, {found['loops']:,} loops {loops}")
+    click.echo(f"{built.bytes / 2**20:,.1f} MB in {directory}, which is now a SOURCE")

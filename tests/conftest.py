@@ -1,0 +1,41 @@
+"""Fixtures: one Spark session for all tests, started by the first that asks; published data where it is at hand."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+# Warnings of PySpark about its own future are not about this code.
+os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")
+
+
+@pytest.fixture(scope="session")
+def spark():
+    from bigjoin.spark.session import get_session
+
+    session = get_session("local[2]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Tests keep their indices to themselves."""
+    monkeypatch.setenv("BIGJOIN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip("the published graphs are not beside this checkout (../shared/data)")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def truth(shared_data) -> dict:
+    return json.loads((shared_data / "truth.json").read_text())

@@ -1,0 +1,1 @@
+"""Engines that are not ours, to tell ours whether it is right."""

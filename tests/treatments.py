@@ -1,0 +1,80 @@
+"""The ways in which a case can be answered. Each takes a question and a spelling, and gives the rows in the order of the head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from bigjoin.index.build import build_graph
+from bigjoin.index.directory import Index
+from bigjoin.join.bind import BoundPlan, bind
+from bigjoin.join.generic_join import count_matches, matches
+from bigjoin.join.seeds import equal_ranges
+from bigjoin.languages import parse
+from bigjoin.planner import plan
+from bigjoin.query.query import Constant, Query
+from tests.case_file import Question
+from tests.oracles import duckdb, naive
+
+
+def parsed(question: Question, spelling: str) -> Query:
+    return parse(spelling, where=question.where, **question.flags)
+
+
+def plain(query: Query) -> tuple:
+    """The query as the oracles take it."""
+
+    def side(operand):
+        return ("const", operand.value) if isinstance(operand, Constant) else operand
+
+    atoms = [(atom.relation, atom.attributes, atom.negated) for atom in query.atoms]
+    return query.head, atoms, [(side(f.left), f.op, side(f.right)) for f in query.filters]
+
+
+def edges_of(question: Question) -> set[tuple]:
+    return set(question.edges) if question.directed else naive.undirected(question.edges)
+
+
+def by_naive(question: Question, spelling: str) -> list[tuple]:
+    flags = {flag: value for flag, value in question.flags.items() if flag != "cross_product"}
+    relations = {"edge": edges_of(question)}
+    return naive.matches(relations, *plain(parsed(question, spelling)), **flags, symmetric=not question.directed)
+
+
+def by_duckdb(question: Question, spelling: str) -> list[tuple]:
+    query = parsed(question, spelling)
+    distinct, induced = query.injective, query.induced
+    relations = {"edge": edges_of(question)}
+    return duckdb.matches(relations, *plain(query), distinct=distinct, induced=induced, symmetric=not question.directed)
+
+
+def index_of(question: Question, folder: Path) -> Index:
+    src, dst = (pa.array([edge[i] for edge in question.edges]) for i in (0, 1))
+    return build_graph(src, dst, folder / "index", directed=question.directed)
+
+
+def locally(bound: BoundPlan, *, batch_size: int, parts: int) -> list[tuple]:
+    """The rows by the join alone, with the count checked against them."""
+    rows = []
+    ranges = equal_ranges(bound, parts)
+    for batch in matches(bound, ranges, batch_size=batch_size):
+        assert 0 < batch.shape[1] <= batch_size
+        columns = [d.decode(batch[p]).to_pylist() for p, d in zip(bound.head, bound.dictionaries, strict=True)]
+        rows += zip(*columns, strict=True)
+    assert count_matches(bound, ranges, batch_size=batch_size) == len(rows)
+    return rows
+
+
+def local(question: Question, spelling: str, index: Index, *, batch_size: int = 1 << 18, parts: int = 1) -> list[tuple]:
+    bound = bind(plan(parsed(question, spelling), index.statistics), index)
+    return locally(bound, batch_size=batch_size, parts=parts)
+
+
+def canonical(question: Question, rows: list[tuple], spelling: str) -> list[tuple]:
+    """The rows sorted; for `unique`, each as the smallest of its class, so that representatives may differ."""
+    query = parsed(question, spelling)
+    if query.unique:
+        group = naive.automorphisms(*plain(query), symmetric=not question.directed)
+        rows = [min(tuple(row[i] for i in image) for image in group) for row in rows]
+    return sorted(rows)

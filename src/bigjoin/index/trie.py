@@ -33,6 +33,8 @@ class Trie:
     """The levels below a root. The lists of the last level are the extensions of a key."""
 
     levels: tuple[Level, ...]
+    keyed: bool = True
+    """Whether the first column addresses level 0; a projection to one column is a single list, without a key."""
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -69,14 +71,17 @@ class Trie:
         for depth in range(len(self.levels) - 1, -1, -1):
             nodes = np.empty(len(positions), np.int64)
             ascend(self.levels[depth].offsets, positions, nodes)
-            columns.append(self.levels[depth - 1].values[nodes] if depth else nodes.astype(self.values.dtype))
+            if depth:
+                columns.append(self.levels[depth - 1].values[nodes])
+            elif self.keyed:
+                columns.append(nodes.astype(self.values.dtype))
             positions = nodes
         return columns[::-1]
 
     def roots(self) -> Trie:
         """Return the projection to the first column: one list, of the values that occur there."""
         used = np.flatnonzero(np.diff(self.levels[0].offsets)).astype(self.values.dtype)
-        return Trie((Level(np.array([0, len(used)], np.int64), used),))
+        return Trie((Level(np.array([0, len(used)], np.int64), used),), keyed=False)
 
     def upper_levels(self, count: int) -> Trie:
         """Return the projection to the first `count` columns, at least two of them."""

@@ -255,7 +255,7 @@ def _seed_positions(trie: Trie, window: Window) -> tuple[int, int]:
     if len(set(window.codes)) > 1:
         return 0, 0
     code = window.codes[0]
-    if len(trie.levels) == 1 and len(trie.offsets) == 2:  # a projection: one list, of the attribute's own values
+    if not trie.keyed:
         return int(np.searchsorted(trie.values, code)), int(np.searchsorted(trie.values, code, side="right"))
     first, last = code, code + 1
     for level in trie.levels:

@@ -1,0 +1,105 @@
+"""Kernels against the obvious Python, with the JIT, without it, and with bounds checking (in processes of their own)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bigjoin.index.trie import build_trie
+from bigjoin.kernels.compare import compare_extensions, count_differing
+from bigjoin.kernels.intersect import GALLOP, exclude_extensions, intersect_extensions
+from bigjoin.kernels.lists import gallop, lower_bound
+
+NONE = np.empty(0, np.uint32)
+
+
+def lists(rng, sizes, domain):
+    """Sorted lists without duplicates, as offsets and values."""
+    parts = [np.sort(rng.choice(domain, size, replace=False)).astype(np.uint32) for size in sizes]
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(parts)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_searches_find_the_first_position_not_below(seed):
+    rng = np.random.default_rng(seed)
+    values = np.sort(rng.integers(0, 50, 40)).astype(np.uint32)
+    for code in range(52):
+        wanted = 5 + int(np.searchsorted(values[5:33], code))
+        assert lower_bound(values, 5, 33, code) == gallop(values, 5, 33, code) == wanted
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("longest", [3, 3 * GALLOP, 40 * GALLOP])
+def test_intersecting_and_excluding_are_set_operations(seed, longest):
+    rng = np.random.default_rng(seed)
+    domain, count = 1000, 12
+    offsets, values = lists(rng, rng.integers(0, longest, 4), domain)
+    nodes = np.sort(rng.integers(0, 4, count)).astype(np.uint32)
+    sizes = rng.integers(0, 8, count)
+    ends, candidates = lists(rng, sizes, domain)
+    begins = ends[:-1]
+    proposers = rng.integers(0, 2, count).astype(np.uint8)
+    before = [set(candidates[b : b + n].tolist()) for b, n in zip(begins, sizes, strict=True)]
+    held = [set(values[offsets[n] : offsets[n + 1]].tolist()) for n in nodes]
+    marks = np.zeros(domain, np.uint8)
+
+    kept, lengths = candidates.copy(), sizes.copy()
+    intersect_extensions(offsets, values, nodes, NONE, NONE, 1, proposers, marks, kept, begins, lengths)
+    for i in range(count):
+        wanted = before[i] if proposers[i] == 1 else before[i] & held[i]
+        assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(wanted)
+    assert not marks.any()
+
+    kept, lengths = candidates.copy(), sizes.copy()
+    exclude_extensions(offsets, values, nodes, NONE, NONE, kept, begins, lengths)
+    for i in range(count):
+        assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(before[i] - held[i])
+
+
+@pytest.mark.parametrize("operator", range(5))
+def test_comparing_keeps_what_the_operator_allows(operator):
+    rng = np.random.default_rng(operator)
+    ends, candidates = lists(rng, np.array([5, 0, 7]), 50)
+    begins = ends[:-1]
+    ranks = rng.permutation(50).astype(np.uint32)
+    others = np.array([20, 3, 30])
+    lengths = np.array([5, 0, 7])
+    allowed = [np.less, np.less_equal, np.greater, np.greater_equal, np.not_equal][operator]
+    wanted = [[c for c in candidates[b : b + n] if allowed(ranks[c], o)] for b, n, o in zip(begins, lengths, others, strict=True)]
+    compare_extensions(ranks, operator, others, candidates, begins, lengths)
+    assert [candidates[b : b + n].tolist() for b, n in zip(begins, lengths, strict=True)] == wanted
+
+
+def test_counting_differing_looks_each_code_up_once():
+    candidates = np.array([1, 4, 9], np.uint32)
+    prefixes = np.array([[4, 2], [4, 9], [7, 9]], np.uint32)  # the same three candidates for two prefixes
+    shared = np.zeros(2, np.int64), np.full(2, 3)
+    assert count_differing(prefixes, np.array([0, 1, 2]), candidates, *shared) == (3 - 1) + (3 - 1)
+
+
+@pytest.mark.parametrize("arity", [2, 3, 4])
+def test_a_trie_holds_the_set_of_its_tuples(arity):
+    rng = np.random.default_rng(arity)
+    columns = [rng.integers(0, 5, 60).astype(np.uint32) for _ in range(arity)]
+    trie = build_trie(columns, 5)
+    wanted = sorted(set(zip(*(c.tolist() for c in columns), strict=True)))
+    assert list(zip(*(c.tolist() for c in trie.tuples(np.arange(len(trie)))), strict=True)) == wanted
+    some = np.array([0, 3, len(trie) - 1])
+    assert list(zip(*(c.tolist() for c in trie.tuples(some)), strict=True)) == [wanted[i] for i in some]
+    probes = [rng.integers(0, 5, 100).astype(np.uint32) for _ in range(arity)]
+    assert trie.contains(probes).tolist() == [t in set(wanted) for t in zip(*(p.tolist() for p in probes), strict=True)]
+    assert trie.roots().values.tolist() == sorted({t[0] for t in wanted})
+
+
+@pytest.mark.parametrize("setting", ["NUMBA_BOUNDSCHECK", "NUMBA_DISABLE_JIT"])
+def test_again_with_bounds_checked_and_without_the_jit(setting, tmp_path):
+    if os.environ.get("BIGJOIN_NESTED"):
+        pytest.skip("this is that run")
+    environment = {**os.environ, setting: "1", "NUMBA_CACHE_DIR": str(tmp_path), "BIGJOIN_NESTED": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__, "tests/test_cases.py", "-m", "not spark"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]

@@ -1,0 +1,126 @@
+"""Text to Query, and every mistake answered with what, where and what to do."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from bigjoin.errors import DisconnectedError, QueryError, UnknownQueryError
+from bigjoin.languages import named, parse
+from bigjoin.planner import plan
+from bigjoin.query.query import Atom, Comparison, Constant
+from bigjoin.query.statistics import assumed_graph
+
+
+def test_a_rule_is_its_head_atoms_and_filters():
+    query = parse("q(b, a) :- edge(a,b), not edge(b,a), a <> -5, 'x\\'y' >= b, a == 2.5.")
+    assert (query.name, query.head) == ("q", ("b", "a"))
+    assert query.atoms == (Atom("edge", ("a", "b")), Atom("edge", ("b", "a"), negated=True))
+    assert query.filters == (
+        Comparison("a", "!=", Constant(-5)),
+        Comparison(Constant("x'y"), ">=", "b"),
+        Comparison("a", "=", Constant(2.5)),
+    )
+
+
+def test_where_adds_filters():
+    assert parse("triangle", where="a1 < a2 AND a3 != 5").filters == (
+        Comparison("a1", "<", "a2"),
+        Comparison("a3", "!=", Constant(5)),
+    )
+
+
+def test_named_queries_are_those_of_the_truth(truth):
+    for name, text in truth["queries"].items():
+        if name == "5-clique":
+            wanted = set(combinations(["a1", "a2", "a3", "a4", "a5"], 2))
+        else:
+            wanted = {tuple(pair.strip("e()").split(",")) for pair in text.replace("),", ") ").split()}
+        assert {atom.attributes for atom in parse(name).atoms} == wanted, name
+
+
+@pytest.mark.parametrize("name", named.names())
+def test_every_name_is_a_plan_and_its_own_rule(name):
+    query = parse(name)
+    assert parse(str(query).replace(f"{name}(", "q(", 1)).atoms == query.atoms
+    assert len(plan(query, assumed_graph(symmetric=True)).attributes) == len(query.head)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("traingle", "there is no query named 'traingle'\nhint: did you mean 'triangle'?"),
+        ("   ", "the query is empty\nhint: give a name such as 'triangle', or a rule: q(a,b) := edge(a,b)"),
+        (
+            "q(a,b) := edge(a,b",
+            "the query cannot be read: the text ends too early\n"
+            "  q(a,b) := edge(a,b\n"
+            "                    ^\n"
+            "hint: expected ')' or ','",
+        ),
+        (
+            "edge(a,b), edge(b,c)",
+            "the query cannot be read: unexpected ','\n"
+            "  edge(a,b), edge(b,c)\n"
+            "           ^\n"
+            "hint: a rule has a head and ':=', for example tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b",
+        ),
+        (
+            "q(a,b) := edge(a,5)",
+            "the query cannot be read: unexpected '5'\n"
+            "  q(a,b) := edge(a,5)\n"
+            "                   ^\n"
+            "hint: atoms take attributes only; for a constant, write edge(a,b), b = 5",
+        ),
+        (
+            "q(a,b) := edge(a,b),\n  zz < 5",
+            "attribute 'zz' in 'zz < 5' is not bound by any atom\n    zz < 5\n    ^^^^^^\nhint: the atoms bind a, b",
+        ),
+        (
+            "q(a) := edge(a,b)",
+            "the head of 'q' leaves out b\n"
+            "hint: a match binds every attribute: write q(a, b), and select columns afterwards",
+        ),
+        ("q(a,b) := edge(a,b), 3 < 4", "'3 < 4' compares two constants\n  q(a,b) := edge(a,b), 3 < 4\n                       ^^^^^\nhint: compare an attribute"),
+        ("q(a,a) := edge(a,a)", "the head names an attribute twice\nhint: write q(a)"),
+        ("q(a,b) := not edge(a,b)", "a query needs at least one atom that is not negated\nhint: for example edge(a, b)"),
+    ],
+)
+def test_mistakes_are_shown(text, message):
+    with pytest.raises(QueryError) as error:
+        parse(text)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "q(a,b) := edges(a,b)",
+            "there is no relation 'edges'\n  q(a,b) := edges(a,b)\n            ^^^^^^^^^^\nhint: did you mean 'edge'?",
+        ),
+        (
+            "q(a,b,c) := edge(a,b,c)",
+            "'edge' has 2 columns, not 3\n  q(a,b,c) := edge(a,b,c)\n              ^^^^^^^^^^^\nhint: write edge(a, b)",
+        ),
+    ],
+)
+def test_relations_must_fit(text, message):
+    with pytest.raises(QueryError) as error:
+        plan(parse(text), assumed_graph(symmetric=False))
+    assert str(error.value) == message
+
+
+def test_a_disconnected_query_is_refused_unless_asked_for():
+    text = "q(a,b,c,d) := edge(a,b), edge(c,d), a < c"
+    with pytest.raises(DisconnectedError, match=r"no atom joins \{a, b\} and \{c, d\}"):
+        plan(parse(text), assumed_graph(symmetric=False))
+    assert plan(parse(text, cross_product=True), assumed_graph(symmetric=False)).attributes
+
+
+def test_unknown_names_are_a_kind_of_query_error():
+    with pytest.raises(UnknownQueryError):
+        parse("13-clique")
+
+

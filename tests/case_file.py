@@ -1,16 +1,16 @@
 """Read .case files: a graph, queries over it, and what they must answer. One format, every treatment.
 
-    # A comment.
-    graph undirected          or directed; then one edge a line
-    1 2
+# A comment.
+graph undirected          or directed; then one edge a line
+1 2
 
-    query triangle            a name or a rule; several `query` lines are spellings of the same query
-    where a1 < a2             optional
-    flags unique              optional: distinct unique induced cross_product
-    plan                      optional: the numbered rules, as they must be printed
-    1. p1(...) := ...
-    rows                      one match a line, in the order of the head, or
-    count 12                  only how many
+query triangle            a name or a rule; several `query` lines are spellings of the same query
+where a1 < a2             optional
+flags unique              optional: distinct unique induced cross_product
+plan                      optional: the numbered rules, as they must be printed
+1. p1(...) := ...
+rows                      one match a line, in the order of the head, or
+count 12                  only how many
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ def read_case(file: Path) -> list[Question]:
                 question.count = int(rest)
             elif line in ("plan", "rows"):
                 section = line
-                question.plan, question.rows = ("" if line == "plan" else question.plan), ([] if line == "rows" else question.rows)
+                question.plan, question.rows = (
+                    ("" if line == "plan" else question.plan),
+                    ([] if line == "rows" else question.rows),
+                )
             elif section == "plan":
                 question.plan += line + "\n"
             elif section == "rows":

@@ -69,7 +69,9 @@ def test_comparing_keeps_what_the_operator_allows(operator):
     others = np.array([20, 3, 30])
     lengths = np.array([5, 0, 7])
     allowed = [np.less, np.less_equal, np.greater, np.greater_equal, np.not_equal][operator]
-    wanted = [[c for c in candidates[b : b + n] if allowed(ranks[c], o)] for b, n, o in zip(begins, lengths, others, strict=True)]
+    wanted = [
+        [c for c in candidates[b : b + n] if allowed(ranks[c], o)] for b, n, o in zip(begins, lengths, others, strict=True)
+    ]
     compare_extensions(ranks, operator, others, candidates, begins, lengths)
     assert [candidates[b : b + n].tolist() for b, n in zip(begins, lengths, strict=True)] == wanted
 
@@ -100,6 +102,18 @@ def test_again_with_bounds_checked_and_without_the_jit(setting, tmp_path):
     if os.environ.get("BIGJOIN_NESTED"):
         pytest.skip("this is that run")
     environment = {**os.environ, setting: "1", "NUMBA_CACHE_DIR": str(tmp_path), "BIGJOIN_NESTED": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__, "tests/test_cases.py", "-m", "not spark"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        __file__,
+        "tests/test_cases.py",
+        "-m",
+        "not spark",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

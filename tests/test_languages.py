@@ -79,10 +79,12 @@ def test_every_name_is_a_plan_and_its_own_rule(name):
         ),
         (
             "q(a) := edge(a,b)",
-            "the head of 'q' leaves out b\n"
-            "hint: a match binds every attribute: write q(a, b), and select columns afterwards",
+            "the head of 'q' leaves out b\nhint: a match binds every attribute: write q(a, b), and select columns afterwards",
         ),
-        ("q(a,b) := edge(a,b), 3 < 4", "'3 < 4' compares two constants\n  q(a,b) := edge(a,b), 3 < 4\n                       ^^^^^\nhint: compare an attribute"),
+        (
+            "q(a,b) := edge(a,b), 3 < 4",
+            "'3 < 4' compares two constants\n  q(a,b) := edge(a,b), 3 < 4\n                       ^^^^^\nhint: compare an attribute",
+        ),
         ("q(a,a) := edge(a,a)", "the head names an attribute twice\nhint: write q(a)"),
         ("q(a,b) := not edge(a,b)", "a query needs at least one atom that is not negated\nhint: for example edge(a, b)"),
     ],
@@ -122,5 +124,3 @@ def test_a_disconnected_query_is_refused_unless_asked_for():
 def test_unknown_names_are_a_kind_of_query_error():
     with pytest.raises(UnknownQueryError):
         parse("13-clique")
-
-

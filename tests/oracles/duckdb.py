@@ -13,7 +13,9 @@ def matches(relations, head, atoms, filters=(), *, distinct=False, induced=False
         tuples = sorted(set(map(tuple, tuples)))
         arity = len(tuples[0]) if tuples else max(len(names) for r, names, _ in atoms if r == name)
         columns = {f"c{i}": [t[i] for t in tuples] for i in range(arity)}
-        connection.register(f"{name}_", pa.table(columns) if tuples else pa.table({c: pa.array([], pa.int64()) for c in columns}))
+        connection.register(
+            f"{name}_", pa.table(columns) if tuples else pa.table({c: pa.array([], pa.int64()) for c in columns})
+        )
     return sorted(connection.execute(sql(head, atoms, filters, distinct, induced, symmetric)).fetchall())
 
 

@@ -26,6 +26,7 @@ from bigjoin.index.build import EDGE, VERTEX
 from bigjoin.index.dictionary import Dictionary, code_type, ranks_of
 from bigjoin.index.directory import Index, Writer, writing
 from bigjoin.index.trie import Level, Trie
+from bigjoin.spark.read import reading
 from bigjoin.spark.session import parallelism
 
 _PIECE = "first long, rows long, loops long, keys string, counts string, values string"
@@ -66,7 +67,8 @@ def _survey(edges: DataFrame, source: str) -> dict[str, int]:
     null = F.col("src").isNull() | F.col("dst").isNull()
     loop = F.col("src") == F.col("dst")
     counts = edges.agg(F.count("*").alias("rows"), F.count_if(null).alias("nulls"), F.count_if(loop).alias("loops"))
-    row = counts.collect()[0]
+    with reading(source):
+        row = counts.collect()[0]
     if row.nulls:
         raise SourceError(f"{row.nulls} of the {row.rows} edges of {source} have a NULL id: drop them first")
     return {"rows": row.rows, "loops": row.loops}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from bigjoin.errors import SourceError
+from bigjoin.errors import BigjoinError, SourceError
 
 COMPRESSED = (".gz", ".bz2", ".deflate")
 _NAMES = (("src", "dst"), ("source", "target"), ("from", "to"))
@@ -55,11 +56,8 @@ def edge_columns(frame: DataFrame, source: str) -> DataFrame:
 
 
 def _read_parquet(spark: SparkSession, uri: str, source: str) -> DataFrame:
-    try:
-        frame = spark.read.parquet(uri)
-    except PySparkException as error:
-        raise SourceError(f"{source} cannot be read as Parquet: {_first_line(error)}") from None
-    return edge_columns(frame, source)
+    with reading(source):
+        return edge_columns(spark.read.parquet(uri), source)
 
 
 def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:
@@ -67,10 +65,8 @@ def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:
     value = F.trim(F.regexp_replace("value", "^\ufeff|\r", ""))
     lines = spark.read.text(uri).select(value.alias("line"))
     lines = lines.where((F.col("line") != "") & ~F.col("line").startswith("#") & ~F.col("line").startswith("%"))
-    try:
+    with reading(source):
         head = [row.line for row in lines.limit(2).collect()]
-    except PySparkException as error:
-        raise SourceError(f"{source} cannot be read as text: {_first_line(error)}") from None
     if not head:
         raise SourceError(f"{source} has no edges: it is empty, or holds only comments")
     separator = {".csv": ",", ".tsv": "\t"}.get(_suffix(source))
@@ -90,15 +86,13 @@ def _typed(pairs: DataFrame, source: str) -> DataFrame:
     """Return src and dst as long if every id is an integer; refuse lines without two ids, and say which."""
     short = F.col("src").isNull() | F.col("dst").isNull() | (F.col("src") == "") | (F.col("dst") == "")
     text = F.col("src").try_cast("long").isNull() | F.col("dst").try_cast("long").isNull()
-    try:
+    with reading(source):
         found = pairs.agg(
             F.count("*").alias("lines"),
             F.count_if(short).alias("short"),
             F.first(F.when(short, F.col("line")), ignorenulls=True).alias("example"),
             F.count_if(text).alias("text"),
         ).collect()[0]
-    except PySparkException as error:
-        raise SourceError(f"{source} cannot be read to its end: {_first_line(error)}") from None
     if found.lines == 0:
         raise SourceError(f"{source} has no edges: nothing follows its column titles")
     if found.short:
@@ -151,5 +145,14 @@ def _suffix(source: str) -> str:
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
-def _first_line(error: PySparkException) -> str:
-    return str(error).strip().splitlines()[0]
+@contextmanager
+def reading(source: str) -> Iterator[None]:
+    """Turn whatever Spark says about a source that it cannot read into one sentence."""
+    try:
+        yield
+    except BigjoinError:
+        raise
+    except Exception as error:  # PySpark's own, Py4J's or gRPC's: which one depends on the kind of session
+        causes = re.findall(r"^\s*Caused by: [\w.$]+: (.+)$", str(error), re.MULTILINE)
+        reason = causes[-1] if causes else str(error).strip().splitlines()[0]
+        raise SourceError(f"{source} cannot be read: {reason.strip()}") from error

@@ -1,0 +1,34 @@
+"""Spark Connect: the same code in a process of its own, where there is no SparkContext to fall back on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+@pytest.mark.spark
+def test_the_same_code_runs_on_spark_connect(tmp_path):
+    (tmp_path / "edges.txt").write_text("1 2\n2 3\n3 1\n3 3\n3 4\n4 5\n5 3\n")
+    program = textwrap.dedent(
+        """
+        import os, sys
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        from pyspark.sql import SparkSession
+        spark = SparkSession.builder.remote("local[2]").getOrCreate()
+        assert "connect" in type(spark).__module__
+        import bigjoin as bj
+        for edges in ("edges.txt", spark.createDataFrame([(1, 2), (2, 3), (3, 1), (3, 4), (4, 5), (5, 3)], "src long, dst long")):
+            graph = bj.Graph(edges, directed=False)
+            assert graph.count("triangle", unique=True) == 2
+            assert sorted(map(sorted, graph.find("triangle", unique=True).collect())) == [[1, 2, 3], [3, 4, 5]]
+            assert graph.write("triangle", "out.parquet", unique=True) == 2
+        print("connected")
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert "connected" in done.stdout, done.stderr[-3000:]

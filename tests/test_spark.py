@@ -1,0 +1,183 @@
+"""Reading edges in every form, building an index with Spark, and Graph over them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bigjoin as bj
+from tests.oracles import naive
+from tests.test_index import edges_of
+
+pytestmark = pytest.mark.spark
+
+EDGES = [(1, 2), (2, 3), (3, 1), (3, 3), (2, 3), (-4, 1)]
+PLAIN = [(-4, 1), (1, 2), (2, 3), (3, 1), (3, 3)]
+
+
+def graph_of(spark, file, content, **options):
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return bj.Graph(file, spark=spark, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("edges.txt", "# comment\n% another\n1 2\n2\t3\n\n3   1\n3,3\n2 3\n-4 1 extra 5\n"),
+        ("edges.txt", "\ufeff1 2\r\n2 3\r\n3 1\r\n3 3\r\n2 3\r\n-4 1\r\n"),
+        ("edges.csv", "1,2,x\n2,3,y\n3,1,z\n3,3,\n2,3,v\n-4,1,u\n"),
+        ("edges.csv", "weight,dst,src\n0.5,2,1\n1,3,2\n2,1,3\n3,3,3\n4,3,2\n5,1,-4\n"),
+        ("edges.csv", "account,payee\n1,2\n2,3\n3,1\n3,3\n2,3\n-4,1\n"),
+        ("edges.csv", '"1","2"\n"2",3\n3,1\n3,3\n2,3\n-4, 1\n'),
+        ("edges.tsv", "source\ttarget\n1\t2\n2\t3\n3\t1\n3\t3\n2\t3\n-4\t1\n"),
+        ("edges.txt.gz", gzip.compress(b"1 2\n2 3\n3 1\n3 3\n2 3\n-4 1\n")),
+        ("edges.csv.bz2", bz2.compress(b"1,2\n2,3\n3,1\n3,3\n2,3\n-4,1\n")),
+    ],
+)
+def test_edge_lists_in_every_form(spark, tmp_path, name, content):
+    graph = graph_of(spark, tmp_path / name, content)
+    assert edges_of(graph.index) == PLAIN
+    assert graph.index.manifest["source"] == {"rows": 6, "loops": 1, "duplicates": 1}
+
+
+def test_text_ids_stay_text(spark, tmp_path):
+    graph = graph_of(spark, tmp_path / "edges.csv", "src,dst\nann,bob\nbob,7\n7,ann\n")
+    assert edges_of(graph.index) == [("7", "ann"), ("ann", "bob"), ("bob", "7")]
+    assert graph.find("3-cycle", unique=True).collect()[0].a1 in ("ann", "bob", "7")
+
+
+def test_undirected_graphs_lose_loops_and_gain_directions(spark, tmp_path):
+    graph = graph_of(spark, tmp_path / "edges.txt", "1 2\n2 1\n2 3\n3 3\n1 3\n1 3\n", directed=False)
+    assert edges_of(graph.index) == sorted(naive.undirected([(1, 2), (2, 3), (1, 3)]))
+    assert (graph.vertices, graph.edges, graph.directed) == (3, 3, False)
+    assert graph.index.manifest["source"] == {"rows": 6, "loops": 1, "duplicates": 2}
+    assert graph.count("triangle", unique=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("edges.txt", "# nothing\n\n", "has no edges: it is empty, or holds only comments"),
+        ("edges.csv", "src,dst\n", "has no edges: nothing follows its column titles"),
+        ("edges.txt", "1 2\n3\n4 5\n", r"1 of 3 lines .* do not have two columns, for example '3'"),
+        ("edges.csv", "1,2\n3,\n4,5\n", r"1 of 3 lines .* do not have two columns, for example '3,'"),
+        ("edges.txt.gz", gzip.compress(b"1 2\n" * 50_000)[:-20], "cannot be read: Unexpected end of input"),
+        ("edges.parquet", b"PAR1 this is no parquet", "cannot be read: .* is not a Parquet file"),
+    ],
+)
+def test_bad_files_are_refused(spark, tmp_path, name, content, message):
+    with pytest.raises(bj.SourceError, match=message):
+        graph_of(spark, tmp_path / name, content)
+
+
+def test_missing_files_and_foreign_folders_are_refused(spark, tmp_path):
+    with pytest.raises(bj.SourceError, match="there is no file"):
+        bj.Graph(tmp_path / "nowhere.txt", spark=spark)
+    with pytest.raises(bj.SourceError, match=r"neither an index \(it has no manifest.json\) nor a folder of Parquet"):
+        bj.Graph(tmp_path, spark=spark)
+
+
+def test_parquet_files_and_folders(spark, tmp_path):
+    table = pa.table({"id1": [s for s, _ in EDGES], "id2": pa.array([d for _, d in EDGES], pa.int32())})
+    pq.write_table(table, tmp_path / "edges.parquet")
+    assert edges_of(bj.Graph(tmp_path / "edges.parquet", spark=spark).index) == PLAIN
+    assert edges_of(bj.Graph(tmp_path, spark=spark).index) == PLAIN
+
+
+def test_frames_and_tables(spark):
+    frame = pd.DataFrame(EDGES, columns=["src", "dst"])
+    for edges in (spark.createDataFrame(frame), frame, pa.Table.from_pandas(frame)):
+        with bj.Graph(edges) as graph:
+            assert edges_of(graph.index) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"src": [1.5], "dst": [2.5]}, "is double; ids are integers or text: cast it"),
+        ({"src": [1], "dst": ["x"]}, "differ in type"),
+        ({"only": [1]}, "edges need two, src and dst"),
+        ({"src": pa.array([1, None]), "dst": [1, 2]}, "NULL"),
+    ],
+)
+def test_frames_that_hold_no_edges_are_refused(spark, columns, message):
+    table = pa.table(columns)
+    with pytest.raises(bj.SourceError, match=message):
+        bj.Graph(table)
+    with pytest.raises(bj.SourceError, match=message):
+        bj.Graph(spark.createDataFrame(table))
+
+
+def test_an_empty_graph_has_no_matches(spark):
+    graph = bj.Graph(spark.createDataFrame([], "src long, dst long"))
+    assert graph.count("triangle") == 0
+    assert graph.find("triangle").collect() == []
+
+
+def test_count_is_an_int_with_stats(spark):
+    graph = bj.Graph(pa.table({"src": [1, 2, 3, 1], "dst": [2, 3, 1, 3]}), spark=spark)
+    count = graph.count("triangle")
+    assert (count, isinstance(count, int), count.strategy) == (1, True, "shared")
+    steps = count.stats["steps"]
+    assert [step["prefixes"] for step in steps] == [4, 1]
+    assert count.stats["agm"] == pytest.approx(4**1.5)
+    assert {"rounds", "bytes", "load", "index_tuples", "peak_memory", "seconds"} <= count.stats.keys()
+
+
+def test_a_limit_stops_early(spark, tmp_path):
+    n = 60
+    clique = pa.table(
+        {"src": [i for i in range(n) for j in range(n) if i != j], "dst": [j for i in range(n) for j in range(n) if i != j]}
+    )
+    graph = bj.Graph(clique, spark=spark)
+    assert graph.find("4-clique", limit=7).count() == 7
+    assert graph.find("4-clique", limit=0).count() == 0
+    assert graph.write("4-clique", tmp_path / "some.csv", limit=5) == 5
+    assert graph.find("triangle", limit=10**7).count() == n * (n - 1) * (n - 2)
+
+
+def test_written_files_hold_every_match_once(spark, tmp_path):
+    graph = bj.Graph(pd.DataFrame(EDGES, columns=["src", "dst"]), spark=spark)
+    wanted = sorted(tuple(row) for row in graph.find("2-path").collect())
+    assert graph.write("2-path", tmp_path / "out.parquet", workers=3) == len(wanted)
+    assert sorted(pq.read_table(tmp_path / "out.parquet").to_pandas().itertuples(index=False, name=None)) == wanted
+    assert graph.write("2-path", tmp_path / "out.csv", workers=3) == len(wanted)
+    assert sorted(pd.read_csv(tmp_path / "out.csv").itertuples(index=False, name=None)) == wanted
+    assert graph.write("4-clique", tmp_path / "none.parquet", distinct=True) == 0
+    assert pq.read_schema(tmp_path / "none.parquet").names == ["a1", "a2", "a3", "a4"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["none.parquet", "out.csv", "out.parquet"]
+
+
+def test_the_undirected_graph_of_a_directed_index(spark):
+    graph = bj.Graph(pd.DataFrame(EDGES, columns=["src", "dst"]), spark=spark)
+    undirected = graph.undirected()
+    assert (graph.directed, undirected.directed, undirected.edges) == (True, False, 4)
+    assert undirected.count("triangle", unique=True) == 1
+
+
+def test_mistakes_in_calls_are_refused(spark):
+    graph = bj.Graph(pa.table({"src": [1], "dst": [2]}), spark=spark)
+    for options, message in [
+        ({"strategy": "shraed"}, "did you mean 'shared'"),
+        ({"workers": 0}, "workers is 0"),
+        ({"batch_size": -1}, "batch_size is -1"),
+        ({"where": "a1 < 'x'"}, "'x' is text, but the ids of 'a1' are int64"),
+    ]:
+        with pytest.raises(bj.BigjoinError, match=message):
+            graph.count("triangle", **options)
+    with pytest.raises(bj.BigjoinError, match="cannot be negative"):
+        graph.find("triangle", limit=-1)
+
+
+def test_explain_tells_what_happened(spark):
+    graph = bj.Graph(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), directed=False, spark=spark)
+    text = graph.explain("triangle", unique=True, analyze=True)
+    assert "1. p1(a1, a2) := edge(a1, a2), code(a2) < code(a1)" in text
+    assert "AGM bound: 15 matches at most" in text
+    assert "strategy: shared" in text
+    assert "candidates" in text

@@ -20,7 +20,8 @@ def test_the_same_code_runs_on_spark_connect(tmp_path):
         spark = SparkSession.builder.remote("local[2]").getOrCreate()
         assert "connect" in type(spark).__module__
         import bigjoin as bj
-        for edges in ("edges.txt", spark.createDataFrame([(1, 2), (2, 3), (3, 1), (3, 4), (4, 5), (5, 3)], "src long, dst long")):
+        rows = [(1, 2), (2, 3), (3, 1), (3, 4), (4, 5), (5, 3)]
+        for edges in ("edges.txt", spark.createDataFrame(rows, "src long, dst long")):
             graph = bj.Graph(edges, directed=False)
             assert graph.count("triangle", unique=True) == 2
             assert sorted(map(sorted, graph.find("triangle", unique=True).collect())) == [[1, 2, 3], [3, 4, 5]]

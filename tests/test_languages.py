@@ -83,7 +83,10 @@ def test_every_name_is_a_plan_and_its_own_rule(name):
         ),
         (
             "q(a,b) := edge(a,b), 3 < 4",
-            "'3 < 4' compares two constants\n  q(a,b) := edge(a,b), 3 < 4\n                       ^^^^^\nhint: compare an attribute",
+            "'3 < 4' compares two constants\n"
+            "  q(a,b) := edge(a,b), 3 < 4\n"
+            "                       ^^^^^\n"
+            "hint: compare an attribute",
         ),
         ("q(a,a) := edge(a,a)", "the head names an attribute twice\nhint: write q(a)"),
         ("q(a,b) := not edge(a,b)", "a query needs at least one atom that is not negated\nhint: for example edge(a, b)"),

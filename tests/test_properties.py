@@ -69,7 +69,7 @@ def index_of(edges, directed, folder):
 def ordered(query, rows, directed):
     """Rows up to the choice of a class's representative."""
     if query.unique:
-        group = naive.automorphisms(*plain(query), symmetric=not directed)
+        group = naive.automorphisms(*plain(query), symmetric=not directed, induced=query.induced)
         rows = [min(tuple(row[i] for i in image) for image in group) for row in rows]
     return sorted(rows)
 
@@ -128,5 +128,5 @@ def test_unique_times_automorphisms_is_distinct(question):
         for flag in ("distinct", "unique"):
             query = parse(text, cross_product=True, **flags, **{flag: True})
             counts[flag] = len(locally(bind(plan(query, index.statistics), index), batch_size=1000, parts=1))
-        group = naive.automorphisms(*plain(query), symmetric=not directed)
+        group = naive.automorphisms(*plain(query), symmetric=not directed, induced=query.induced)
         assert counts["unique"] * len(group) == counts["distinct"]

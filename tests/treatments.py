@@ -1,4 +1,4 @@
-"""The ways in which a case can be answered. Each takes a question and a spelling, and gives the rows in the order of the head."""
+"""The ways in which a case can be answered: each takes a question and a spelling, and gives rows in the order of the head."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ def canonical(question: Question, rows: list[tuple], spelling: str) -> list[tupl
     """The rows sorted; for `unique`, each as the smallest of its class, so that representatives may differ."""
     query = parsed(question, spelling)
     if query.unique:
-        group = naive.automorphisms(*plain(query), symmetric=not question.directed)
+        group = naive.automorphisms(*plain(query), symmetric=not question.directed, induced=query.induced)
         rows = [min(tuple(row[i] for i in image) for image in group) for row in rows]
     return sorted(rows)

@@ -1,4 +1,4 @@
-"""DuckDB as the second oracle: a query over relations becomes SQL. It imports nothing of ours; queries are naive.py's plain data."""
+"""DuckDB as the second oracle: a query, as plain data like naive.py's, becomes SQL. It imports nothing of ours."""
 
 from __future__ import annotations
 

@@ -47,18 +47,20 @@ def matches(relations, head, atoms, filters=(), *, distinct=False, unique=False,
             continue
         found.append(binding)
     if unique:
-        group = automorphisms(head, atoms, filters, symmetric=symmetric)
+        group = automorphisms(head, atoms, filters, symmetric=symmetric, induced=induced)
         found = sorted({min(tuple(b[i] for i in p) for p in group) for b in found})
     return found
 
 
-def automorphisms(head, atoms, filters=(), *, symmetric=False):
-    """The permutations of positions that map the atoms and the filters to themselves (`!=` between names says nothing here)."""
+def automorphisms(head, atoms, filters=(), *, symmetric=False, induced=False):
+    """The permutations of positions that map the atoms and the filters to themselves, for matches whose values differ."""
 
     def atom(relation, names, negated):
         return relation, frozenset(names) if symmetric else tuple(names), negated
 
     def comparison(left, op, right):
+        if isinstance(left, str) and isinstance(right, str) and left != right:
+            op = {"<=": "<", ">=": ">"}.get(op, op)  # the same, where values differ
         flip = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
         return frozenset([(left, op, right), (right, flip[op], left)])
 
@@ -68,6 +70,7 @@ def automorphisms(head, atoms, filters=(), *, symmetric=False):
         )
 
     filters = [f for f in filters if not trivial(*f)]
+    atoms = [a for a in atoms if not (induced and a[2])]  # `induced` says so already, of all attributes alike
     wanted = {atom(*a) for a in atoms}, {comparison(*f) for f in filters}
     group = []
     for image in permutations(range(len(head))):

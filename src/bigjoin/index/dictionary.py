@@ -36,8 +36,10 @@ class Dictionary:
 
     def comparable(self, value: Value) -> bool:
         """Tell whether a constant can be compared with the ids: text with text, numbers with numbers."""
-        text: bool = pa.types.is_string(self.ids.type) or pa.types.is_large_string(self.ids.type)
-        return isinstance(value, str) == text
+        kind = self.ids.type
+        if isinstance(value, str):
+            return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
     def smaller(self, value: Value, *, or_equal: bool = False) -> int:
         """Return how many ids are smaller than a constant (or equal to it), by binary search."""

@@ -80,8 +80,7 @@ class Trie:
 
     def roots(self) -> Trie:
         """Return the projection to the first column: one list, of the values that occur there."""
-        used = np.flatnonzero(np.diff(self.levels[0].offsets)).astype(self.values.dtype)
-        return Trie((Level(np.array([0, len(used)], np.int64), used),), keyed=False)
+        return single_list(np.flatnonzero(np.diff(self.levels[0].offsets)).astype(self.values.dtype))
 
     def upper_levels(self, count: int) -> Trie:
         """Return the projection to the first `count` columns, at least two of them."""
@@ -102,8 +101,15 @@ class Trie:
         )
 
 
+def single_list(values: Codes) -> Trie:
+    """Return the trie of a relation with one column: a list, sorted and free of duplicates, that no key leads to."""
+    return Trie((Level(np.array([0, len(values)], np.int64), values),), keyed=False)
+
+
 def build_trie(columns: Sequence[Codes], domain: int) -> Trie:
     """Return the trie of tuples given column by column, in any order and with duplicates; `domain` codes in the first."""
+    if len(columns) == 1:
+        return single_list(np.unique(columns[0]))
     order = np.lexsort(columns[::-1])
     ordered = [np.asarray(column)[order] for column in columns]
     fresh = np.zeros(len(order), np.bool_)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bigjoin.planner.break_symmetry import break_symmetry
 from bigjoin.planner.build_steps import build_steps
 from bigjoin.planner.draft import Draft
+from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.expand_induced import expand_induced
 from bigjoin.planner.keep_distinct import keep_distinct
 from bigjoin.planner.order_attributes import order_attributes
@@ -24,6 +25,7 @@ PASSES = (
     simplify,
     order_attributes,
     break_symmetry,
+    drop_implied,
     keep_distinct,
     build_steps,
 )
@@ -31,6 +33,8 @@ PASSES = (
 
 def plan(query: Query, statistics: Statistics, *, order: tuple[str, ...] | None = None) -> Plan:
     """Return the plan for a query; `order` overrules the planner's attribute order."""
+    if order is not None and sorted(order) != sorted(query.attributes):
+        raise ValueError(f"the order {order} is not one of the attributes {query.attributes}")
     draft = Draft(query, statistics, query.atoms, query.filters, order=order or ())
     for transform in PASSES:
         draft = transform(draft)

@@ -68,7 +68,7 @@ def _step(attribute: str, bound: tuple[str, ...], draft: Draft) -> Step:
             checks.append(_whole(atom, draft))
         if atom.negated:
             excluders += [] if repeated else [extender]
-        elif extender.key:
+        elif extender.key or len(atom.attributes) == 1:
             extenders.append(extender)
     for atom in draft.positive:
         partial = attribute in atom.attributes and not set(atom.attributes) <= set(now)

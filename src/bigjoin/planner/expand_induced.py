@@ -24,8 +24,6 @@ def expand_induced(draft: Draft) -> Draft:
         if statistics.symmetric:
             asked |= {attributes[::-1] for attributes in asked}
         candidates = [[a for a in draft.attributes if draft.domain(a) == domain] for domain in statistics.domains]
-        for attributes in product(*candidates):
-            loop = len(set(attributes)) == 1
-            if attributes not in asked and not (loop and statistics.loops == 0):
-                added.append(Atom(relation, attributes, negated=True))
+        unasked = (attributes for attributes in product(*candidates) if attributes not in asked)
+        added += [Atom(relation, attributes, negated=True) for attributes in unasked]
     return replace(draft, atoms=draft.atoms + tuple(added))

@@ -1,4 +1,4 @@
-"""Refuse atoms over relations that the source does not have, or with the wrong number of attributes."""
+"""Refuse what the source cannot answer: unknown relations, the wrong number of attributes, values of different domains."""
 
 from __future__ import annotations
 
@@ -17,4 +17,13 @@ def resolve_relations(draft: Draft) -> Draft:
         if len(atom.attributes) != arity:
             message = f"{atom.relation!r} has {arity} columns, not {len(atom.attributes)}"
             raise QueryError(message, atom.span, f"write {atom.relation}({', '.join('abcdefgh'[:arity])})")
+    domains = {a: draft.domain(a) for a in draft.attributes}
+    for atom in draft.atoms:
+        for attribute, domain in zip(atom.attributes, known[atom.relation].domains, strict=True):
+            if domains[attribute] != domain:
+                message = f"{attribute!r} is a {domains[attribute]} elsewhere, and a {domain} here"
+                raise QueryError(message, atom.span, "use two attributes")
+    for comparison in draft.filters:
+        if len({domains[a] for a in comparison.attributes}) > 1:
+            raise QueryError(f"'{comparison}' compares values of different domains", comparison.span)
     return draft

@@ -11,11 +11,11 @@ from bigjoin.query.query import Atom, Comparison
 def simplify(draft: Draft) -> Draft:
     """Drop repeated atoms and filters, and filters that always hold.
 
-    In a symmetric relation edge(b, a) is edge(a, b). Where a match's values differ anyway, `a != b` always holds; left in,
-    it would look like an asymmetry and make `unique` count too much.
+    In a symmetric relation edge(b, a) is edge(a, b). Where a match's values differ anyway, `a != b` always holds and `a <= b`
+    is `a < b`; left as they are, they would look like an asymmetry and make `unique` count too much.
     """
     atoms = tuple(dict.fromkeys(canonical_atom(atom, draft) for atom in draft.atoms))
-    filters = tuple(dict.fromkeys(comparison.canonical() for comparison in draft.filters))
+    filters = tuple(dict.fromkeys(_canonical_filter(comparison, draft) for comparison in draft.filters))
     return replace(draft, atoms=atoms, filters=tuple(f for f in filters if not _always_holds(f, draft)))
 
 
@@ -25,6 +25,12 @@ def canonical_atom(atom: Atom, draft: Draft) -> Atom:
         return atom
     rank = {attribute: i for i, attribute in enumerate(draft.attributes)}
     return replace(atom, attributes=tuple(sorted(atom.attributes, key=rank.__getitem__)))
+
+
+def _canonical_filter(comparison: Comparison, draft: Draft) -> Comparison:
+    canonical = comparison.canonical()
+    apart = len(set(canonical.attributes)) == 2 and draft.query.injective
+    return replace(canonical, op="<") if apart and canonical.op == "<=" else canonical
 
 
 def _always_holds(comparison: Comparison, draft: Draft) -> bool:

@@ -1,0 +1,18 @@
+"""Drop atoms that cannot fail, now that symmetry is broken: before, the lack of one would have looked like a difference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bigjoin.planner.draft import Draft
+from bigjoin.query.query import Atom
+
+
+def drop_implied(draft: Draft) -> Draft:
+    """Drop `not edge(x, x)` where the relation has no loops."""
+
+    def cannot_fail(atom: Atom) -> bool:
+        loop = len(atom.attributes) > 1 and len(set(atom.attributes)) == 1
+        return atom.negated and loop and draft.statistics.relations[atom.relation].loops == 0
+
+    return replace(draft, atoms=tuple(atom for atom in draft.atoms if not cannot_fail(atom)))

@@ -1,0 +1,110 @@
+"""The command line as a user meets it: the real program, its two streams and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIGJOIN = Path(sys.executable).with_name("bigjoin")
+
+
+def run(*arguments, cwd=None, **environment):
+    command = [str(BIGJOIN), *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def refused(done, *sentences):
+    """One message, exit code 2, nothing on stdout, no traceback."""
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    for sentence in sentences:
+        assert sentence in done.stderr
+    return True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["count", "traingle", "edges.txt"], "did you mean 'triangle'?"),
+        (["count", "q(a,b) := edge(a,b", "edges.txt"], "the text ends too early\n  q(a,b) := edge(a,b\n"),
+        (["count", "triangle", "edges.txt", "--where", "z < 5"], "attribute 'z' in 'z < 5' is not bound by any atom"),
+        (["count", "triangle", "nowhere.txt"], "there is no file or directory nowhere.txt"),
+        (["count", "triangle", "empty.txt"], "empty.txt has no edges: it is empty"),
+        (["count", "triangle", "edges.txt", "--strategy", "magic"], "'magic' is not one of"),
+        (["count", "triangle", "edges.txt", "--workers", "0"], "--workers"),
+        (["count", "triangle"], "Missing argument 'SOURCE'"),
+        (["find", "triangle", "edges.txt", "-o", "out.xlsx"], "end its name in .parquet or .csv"),
+        (["find", "triangle", "edges.txt", "-o", "missing/out.csv"], "there is no directory"),
+        (["explain", "q(a,b,c,d) := edge(a,b), edge(c,d)"], "the query is disconnected: no atom joins {a, b} and {c, d}"),
+        (["explain", "triangle", "--analyze"], "--analyze needs a SOURCE"),
+        (["index", "edges.txt", "edges.txt"], "edges.txt exists and is not an index"),
+        (["index", "nowhere.txt", "new"], "there is no file or directory nowhere.txt"),
+        (["cuont", "triangle", "edges.txt"], "No such command 'cuont'"),
+    ],
+)
+def test_mistakes_are_told_before_spark_starts(tmp_path, arguments, sentence):
+    (tmp_path / "edges.txt").write_text("1 2\n")
+    (tmp_path / "empty.txt").write_text("")
+    assert refused(run(*arguments, cwd=tmp_path, JAVA_HOME="/nowhere"), sentence)
+
+
+def test_java_that_is_missing_or_old_is_one_sentence(tmp_path):
+    (tmp_path / "edges.txt").write_text("1 2\n")
+    assert refused(run("count", "triangle", "edges.txt", cwd=tmp_path, JAVA_HOME="/nowhere"), "Spark needs Java, but JAVA_HOME")
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    done = run("count", "triangle", "edges.txt", cwd=tmp_path, JAVA_HOME=str(tmp_path / "jdk"))
+    assert refused(done, "Spark needs Java 17 or newer", "is Java 11")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_explain_needs_neither_source_nor_spark():
+    done = run("explain", "triangle", "--undirected", "--unique", JAVA_HOME="/nowhere")
+    assert done.returncode == 0
+    assert "2. p2(a1, a2, a3) := p1(a1, a2), edge(a1, a3), edge(a2, a3), code(a3) < code(a2)" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["demo", "count", "find", "explain", "index"])
+def test_every_command_has_help(command):
+    done = run(command, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: bigjoin {command}")
+
+
+@pytest.mark.spark
+def test_count_find_and_index(tmp_path):
+    """One walk through the commands, as each call starts Spark anew."""
+    (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2,3\n3,1\n1,3\n3,3\n")
+    first = run("count", "3-cycle", "edges.csv", "--distinct", cwd=tmp_path)
+    assert (first.returncode, first.stdout, first.stderr) == (0, "3\n", "")
+
+    # A second time, in a new process: the index comes from the cache, and no kernel is compiled again.
+    again = json.loads(run("count", "3-cycle", "edges.csv", "--distinct", "--json", cwd=tmp_path).stdout)
+    assert again["count"] == 3
+    assert again["stats"]["kernels_compiled"] == 0
+    assert {"count", "seconds", "strategy", "workers", "stats"} <= again.keys()
+
+    found = run("find", "3-cycle", "edges.csv", "--unique", cwd=tmp_path)
+    assert found.stdout.splitlines()[0] == "a1,a2,a3"
+    assert sorted(found.stdout.splitlines()[1].split(",")) == ["1", "2", "3"]
+
+    built = run("index", "edges.csv", "graph.index", cwd=tmp_path)
+    assert "3 vertices, 5 directed edges from 5 rows" in built.stdout
+    written = run("find", "triangle", "graph.index", "--undirected", "-o", "out.csv", cwd=tmp_path)
+    assert written.returncode == 0
+    assert written.stdout == ""
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 6
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["edges.csv", "graph.index", "out.csv"]
+
+    (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2\n")
+    assert refused(run("count", "3-cycle", "edges.csv", cwd=tmp_path), "do not have two columns, for example '2'")

@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fast bench format clean
+.PHONY: help setup demo test published fast check bench format clean
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -15,10 +15,13 @@ demo: $(STAMP)  ## Count the paper's five queries on the bundled graph
 	$(BIN)/bigjoin demo
 
 test: $(STAMP) check  ## Check and test everything
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not slow"
+
+published: $(STAMP)  ## Compare with every published count, also those that take minutes
+	$(BIN)/pytest tests/test_published.py
 
 fast: $(STAMP)  ## Run the tests that need no Spark
-	$(BIN)/pytest -m "not spark"
+	$(BIN)/pytest -m "not spark and not slow"
 
 check: $(STAMP)  ## Lint, types and import contracts
 	$(BIN)/ruff check .

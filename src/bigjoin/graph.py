@@ -196,7 +196,8 @@ class Graph:
         job = self._prepare(_query(query, flags), strategy, workers, batch_size, limit)
         with staging(target) as folder:
             parts = shared.write(self.spark, job, folder, target.suffix.lower(), progress=progress)
-            return assemble(parts, shared.schema(job, self.index), target, folder)
+            assemble([file for file, _ in parts], shared.schema(job, self.index), target, folder)
+        return sum(rows for _, rows in parts)
 
     def explain(self, query: str | Query, *, analyze: bool = False, **flags: Unpack[Flags]) -> str:
         """Return the plan as numbered rules, what the data lets expect and, with analyze, what really happened."""

@@ -41,38 +41,29 @@ def staging(target: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def assemble(parts: list[Path], schema: pa.Schema, target: Path, folder: Path) -> int:
-    """Join part files into the target, replacing it at once; return the number of rows."""
+def assemble(parts: list[Path], schema: pa.Schema, target: Path, folder: Path) -> None:
+    """Join part files into the target, replacing it at once."""
     whole = folder / target.name
     join = _join_csv if target.suffix.lower() == ".csv" else _join_parquet
-    rows = join(parts, schema, whole)
+    join(parts, schema, whole)
     whole.replace(target)
-    return rows
 
 
-def _join_csv(parts: list[Path], schema: pa.Schema, whole: Path) -> int:
+def _join_csv(parts: list[Path], schema: pa.Schema, whole: Path) -> None:
     with whole.open("w", newline="", encoding="utf-8") as sink:
         csv.writer(sink, lineterminator="\n").writerow(schema.names)
-    rows = 0
     with whole.open("ab") as sink:
         for part in parts:
             with part.open("rb") as source:
-                while block := source.read(1 << 22):
-                    rows += block.count(b"\n")
-                    sink.write(block)
-    return rows
+                shutil.copyfileobj(source, sink, 1 << 22)
 
 
-def _join_parquet(parts: list[Path], schema: pa.Schema, whole: Path) -> int:
+def _join_parquet(parts: list[Path], schema: pa.Schema, whole: Path) -> None:
     if len(parts) == 1:
-        rows: int = pq.read_metadata(parts[0]).num_rows
         parts[0].replace(whole)
-        return rows
-    rows = 0
+        return
     with pq.ParquetWriter(whole, schema) as writer:
         for part in parts:
             file = pq.ParquetFile(part)
-            rows += file.metadata.num_rows
             for group in range(file.num_row_groups):
                 writer.write_table(file.read_row_group(group))
-    return rows

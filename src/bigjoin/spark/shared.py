@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ RANGES_PER_TASK = 32
 
 LIMITED_BATCH = 4096
 """Proposals alive at a step while a limit asks for few matches."""
+
+_PART = "task long, file string, rows long"
 
 Task = Callable[[int], Iterator[pa.RecordBatch]]
 
@@ -88,13 +91,13 @@ def schema(job: Job, index: Index) -> pa.Schema:
 
 def write(
     spark: SparkSession, job: Job, folder: Path, suffix: str, *, progress: Callable[[float], None] | None = None
-) -> list[Path]:
-    """Write the matches as Parquet or CSV files (without titles) in a folder, from the tasks; return them in order."""
+) -> list[tuple[Path, int]]:
+    """Write the matches as Parquet or CSV files (without titles) in a folder, from the tasks; return files and their rows."""
     if job.limit is not None:  # one task finds the first matches as well as many do
         job = replace(job, ranges=(tuple(r for task in job.ranges for r in task),))
     with watching(job.seeds, progress) as meter:
-        rows = _run(spark, job, _write_task(job, str(folder.absolute()), suffix, meter), "task int, file string").toArrow()
-    return [Path(row["file"]) for row in rows.sort_by("task").to_pylist()]
+        rows = _run(spark, job, _write_task(job, str(folder.absolute()), suffix, meter), _PART).toArrow()
+    return [(Path(row["file"]), row["rows"]) for row in rows.sort_by("task").to_pylist()]
 
 
 def _run(spark: SparkSession, job: Job, task: Task, schema: str | StructType) -> DataFrame:
@@ -144,11 +147,12 @@ def _write_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
         first = next(batches, None)
         if first is None:
             return
+        rows = 0
         with _file_writer(file, first.schema, suffix) as writer:
-            writer.write_batch(first)
-            for batch in batches:
+            for batch in chain([first], batches):
                 writer.write_batch(batch)
-        yield pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), pa.array([str(file)])], names=["task", "file"])
+                rows += batch.num_rows
+        yield pa.RecordBatch.from_pydict({"task": [number], "file": [str(file)], "rows": [rows]})
 
     return task
 

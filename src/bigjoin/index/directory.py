@@ -15,8 +15,8 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Index:
 
     path: Path
     manifest: dict[str, Any]
+    _tries: dict[tuple[str, tuple[int, ...]], Trie] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def open(cls, path: Path | str) -> Index:
@@ -61,7 +62,9 @@ class Index:
     def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW) -> Trie:
         """Return the trie of a relation in a column order, which may be shorter than the relation is wide."""
         del version  # an index that was never updated is the same at every version
-        return _trie(self, relation, columns)
+        if (relation, columns) not in self._tries:
+            self._tries[relation, columns] = self._map_trie(relation, columns)
+        return self._tries[relation, columns]
 
     @cached_property
     def dictionaries(self) -> dict[str, Dictionary]:
@@ -85,13 +88,16 @@ class Index:
         return Statistics(relations, {name: domain["size"] for name, domain in self.manifest["domains"].items()})
 
     @property
-    def identity(self) -> str:
-        """A name that changes whenever the index does."""
-        return str(self.manifest["identity"])
-
-    @property
     def bytes(self) -> int:
         return sum(self.manifest["files"].values())
+
+    def _map_trie(self, relation: str, columns: tuple[int, ...]) -> Trie:
+        orders = {_columns(key): order for key, order in self.manifest["relations"][relation]["orders"].items()}
+        order = next((c for c in sorted(orders) if c[: len(columns)] == columns), None)
+        if order is None:
+            raise IndexFormatError(f"the index {self.path} does not hold {relation!r} in column order {columns}")
+        trie = Trie(tuple(Level(self._array(e["offsets"]), self._array(e["values"])) for e in orders[order]["levels"]))
+        return trie.roots() if len(columns) == 1 else trie.upper_levels(len(columns))
 
     def _array(self, name: str) -> NDArray[Any]:
         # np.memmap is slow to slice; a plain read-only view of the same pages is not.
@@ -100,27 +106,6 @@ class Index:
     def _ids(self, name: str) -> pa.Array:
         with pa.memory_map(str(self.path / name)) as source:
             return pa.ipc.open_file(source).read_all()["id"].combine_chunks()
-
-
-@lru_cache(maxsize=64)
-def _tries(path: Path, identity: str) -> dict[tuple[str, tuple[int, ...]], Trie]:
-    del path, identity
-    return {}
-
-
-def _trie(index: Index, relation: str, columns: tuple[int, ...]) -> Trie:
-    cache = _tries(index.path, index.identity)
-    if (relation, columns) not in cache:
-        orders = {_columns(key): order for key, order in index.manifest["relations"][relation]["orders"].items()}
-        order = next((c for c in sorted(orders) if c[: len(columns)] == columns), None)
-        if order is None:
-            raise IndexFormatError(f"the index {index.path} does not hold {relation!r} in column order {columns}")
-        levels = tuple(
-            Level(index._array(level["offsets"]), index._array(level["values"])) for level in orders[order]["levels"]
-        )
-        trie = Trie(levels)
-        cache[relation, columns] = trie.roots() if len(columns) == 1 else trie.upper_levels(len(columns))
-    return cache[relation, columns]
 
 
 def is_index(path: Path) -> bool:

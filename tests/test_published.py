@@ -5,10 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 import bigjoin as bj
+from bigjoin.index.build import build_graph
+from bigjoin.join.bind import bind
+from bigjoin.join.generic_join import count_matches
+from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
+from bigjoin.planner import plan
+from tests.oracles import duckdb as oracle
+from tests.treatments import plain
 
 pytestmark = pytest.mark.spark
 
@@ -68,3 +77,21 @@ def test_every_motif_of_citeseer(graph_of, truth):
             vertices = sorted({v for edge in edges for v in edge})
             text = f"q({','.join('v' + v for v in vertices)}) := " + ", ".join(f"edge(v{a},v{b})" for a, b in edges)
             assert graph.count(parse(text, unique=True, induced=meaning == "induced")) == int(count), (meaning, pattern)
+
+
+@pytest.mark.parametrize("name", ["p2p-Gnutella08", "oregon1_010331", "citeseer"])
+def test_where_nothing_is_published_two_plans_and_duckdb_agree(shared_data, truth, tmp_path, name):
+    lines = (shared_data / truth["graphs"][name]["file"]).read_text().splitlines()
+    edges = {tuple(map(int, line.split()[:2])) for line in lines if line.strip() and not line.startswith("#")}
+    src, dst = (pa.array([edge[i] for edge in sorted(edges)]) for i in (0, 1))
+    index = build_graph(src, dst, tmp_path / "index", directed=True)
+    connection = duckdb.connect()
+    connection.register("edge_", pa.table({"c0": src, "c1": dst}))
+    for query in (parse(text) for text in ("triangle", "3-cycle", "4-clique", "diamond", "house", "5-clique", "bi-fan")):
+        counts = set()
+        for order in (None, query.attributes[::-1]):
+            bound = bind(plan(query, index.statistics, order=order), index)
+            counts.add(count_matches(bound, equal_ranges(bound, 1)))
+        sql = oracle.sql(*plain(query))
+        counts.add(connection.execute(f"SELECT count(*) FROM ({sql})").fetchone()[0])
+        assert len(counts) == 1, (query, counts)

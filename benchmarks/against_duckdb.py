@@ -17,6 +17,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -56,6 +57,7 @@ class DuckDB:
     def __init__(self, edges: pa.Table) -> None:
         self.connection = duckdb.connect()
         self.connection.execute(f"SET threads = {THREADS}")
+        self.connection.execute(f"SET temp_directory = '{tempfile.mkdtemp(prefix='duckdb-')}'")
         self.connection.register("edges", edges)
         self.connection.execute("CREATE TABLE edge AS SELECT DISTINCT src, dst FROM edges ORDER BY ALL")
 

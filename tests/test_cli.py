@@ -48,10 +48,14 @@ def refused(done, *sentences):
         (["index", "edges.txt", "edges.txt"], "edges.txt exists and is not an index"),
         (["index", "nowhere.txt", "new"], "there is no file or directory nowhere.txt"),
         (["cuont", "triangle", "edges.txt"], "No such command 'cuont'"),
+        (["find", "triangle", "edges.csv", "-o", "edges.csv"], "edges.csv is the source itself"),
+        (["count", "triangle", "edges.txt", "--master", "nonsense"], "'nonsense' is no Spark master"),
+        (["count", "triangle", "edges.txt", "--master", "spark://127.0.0.1:1"], "there is no Spark at spark://127.0.0.1:1"),
     ],
 )
 def test_mistakes_are_told_before_spark_starts(tmp_path, arguments, sentence):
     (tmp_path / "edges.txt").write_text("1 2\n")
+    (tmp_path / "edges.csv").write_text("1,2\n")
     (tmp_path / "empty.txt").write_text("")
     assert refused(run(*arguments, cwd=tmp_path, JAVA_HOME="/nowhere"), sentence)
 

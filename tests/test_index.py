@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bigjoin.errors import IndexFormatError, SourceError
-from bigjoin.index.build import build_graph, symmetric_closure
+from bigjoin.index.build import build_graph, copy_graph
 from bigjoin.index.directory import MANIFEST, Index, writing
 
 
@@ -47,9 +47,11 @@ def test_forward_and_reverse_hold_the_same_edges(index):
 
 
 def test_the_symmetric_closure_is_the_undirected_graph(index, tmp_path):
-    closure = symmetric_closure(index, tmp_path / "closure")
+    closure = copy_graph(index, tmp_path / "closure", directed=False)
     assert edges_of(closure) == sorted({(5, 7), (7, 5), (5, 9), (9, 5), (7, 9), (9, 7), (9, 1), (1, 9)})
     assert closure.statistics.relations["edge"].loops == 0
+    assert edges_of(copy_graph(index, tmp_path / "copy", directed=True)) == edges_of(index)
+    assert edges_of(copy_graph(closure, tmp_path / "again", directed=True)) == edges_of(closure)
 
 
 def test_constants_are_found_in_the_dictionary(index):
@@ -105,6 +107,41 @@ def test_other_directories_are_not_overwritten(tmp_path):
     with pytest.raises(IndexFormatError, match="exists and is not an index"):
         build_graph(pa.array([1]), pa.array([2]), tmp_path, directed=True)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_foreign_manifest_is_not_overwritten(tmp_path):
+    (tmp_path / MANIFEST).write_text('{"name": "my web app"}')
+    (tmp_path / "index.html").write_text("hello")
+    with pytest.raises(IndexFormatError, match="exists and is not an index"):
+        build_graph(pa.array([1]), pa.array([2]), tmp_path, directed=True)
+    assert (tmp_path / MANIFEST).read_text() == '{"name": "my web app"}'
+
+
+@pytest.mark.parametrize("part", ["values", "offsets", "ranks", "ids"])
+@pytest.mark.parametrize("at", [-4, -8, 6, 0])
+def test_files_of_the_right_size_with_nonsense_in_them_are_found_out(index, part, at):
+    name = next(name for name in index.manifest["files"] if part in name)
+    content = bytearray((index.path / name).read_bytes())
+    content[at : at + 4 or None] = b"\xff\xff\xff\x7f"
+    (index.path / name).write_bytes(content)
+    try:
+        survived = edges_of(Index.open(index.path).check())
+    except IndexFormatError as error:
+        assert "is damaged" in str(error)  # noqa: PT017
+    else:  # an id may change its value without anything being wrong to see; nothing may crash or lose its shape
+        assert part == "ids"
+        assert len(survived) == 5
+
+
+def test_a_manifest_with_missing_parts_is_refused(index):
+    manifest = json.loads((index.path / MANIFEST).read_text())
+    for key in ("files", "domains", "relations"):
+        (index.path / MANIFEST).write_text(json.dumps({k: v for k, v in manifest.items() if k != key}))
+        with pytest.raises(IndexFormatError, match=f"lacks {key}"):
+            Index.open(index.path)
+    (index.path / MANIFEST).write_text(json.dumps({**manifest, "files": {"../../etc/passwd": 1}}))
+    with pytest.raises(IndexFormatError, match="outside its directory"):
+        Index.open(index.path)
 
 
 def values_file(index):

@@ -35,6 +35,7 @@ def graph_of(spark, file, content, **options):
         ("edges.csv", "account,payee\n1,2\n2,3\n3,1\n3,3\n2,3\n-4,1\n"),
         ("edges.csv", '"1","2"\n"2",3\n3,1\n3,3\n2,3\n-4, 1\n'),
         ("edges.tsv", "source\ttarget\n1\t2\n2\t3\n3\t1\n3\t3\n2\t3\n-4\t1\n"),
+        ("edges.txt", "\t1\t2 \n 2 3\n3 1\n3 3\n2 3\n-4 1"),
         ("edges.txt.gz", gzip.compress(b"1 2\n2 3\n3 1\n3 3\n2 3\n-4 1\n")),
         ("edges.csv.bz2", bz2.compress(b"1,2\n2,3\n3,1\n3,3\n2,3\n-4,1\n")),
     ],
@@ -43,6 +44,30 @@ def test_edge_lists_in_every_form(spark, tmp_path, name, content):
     graph = graph_of(spark, tmp_path / name, content)
     assert edges_of(graph.index) == PLAIN
     assert graph.index.manifest["source"] == {"rows": 6, "loops": 1, "duplicates": 1}
+
+
+@pytest.mark.parametrize("name", ["sp ace #1.txt", "bäd [1]*.txt", "co:lon.txt", "_hidden.txt", "100%25{a}.csv"])
+def test_odd_paths(spark, tmp_path, name):
+    folder = tmp_path / "sp ace [x]"
+    folder.mkdir()
+    graph = graph_of(spark, folder / name, "1 2\n2 3\n")
+    assert edges_of(graph.index) == [(1, 2), (2, 3)]
+    bj.graph.build_index(str(folder / name), folder / "in dex", directed=True, spark=spark)
+    copied = bj.graph.build_index(str(folder / "in dex"), folder / "copy", directed=False, spark=spark)
+    assert edges_of(copied) == [(1, 2), (2, 1), (2, 3), (3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wanted"),
+    [
+        ("edges.txt", "alice bob\n1 2\n", [("1", "2"), ("alice", "bob")]),
+        ("edges.txt", "1.5 2.5\n1 2\n", [("1", "2"), ("1.5", "2.5")]),
+        ("edges.txt", "007 7\n1 2\n", [("007", "7"), ("1", "2")]),
+        ("edges.csv", '"say ""hi""",b\n"c,d","a\\"\n', [("c,d", "a\\"), ('say "hi"', "b")]),
+    ],
+)
+def test_ids_come_back_as_they_were(spark, tmp_path, name, content, wanted):
+    assert edges_of(graph_of(spark, tmp_path / name, content).index) == wanted
 
 
 def test_text_ids_stay_text(spark, tmp_path):
@@ -66,6 +91,7 @@ def test_undirected_graphs_lose_loops_and_gain_directions(spark, tmp_path):
         ("edges.csv", "src,dst\n", "has no edges: nothing follows its column titles"),
         ("edges.txt", "1 2\n3\n4 5\n", r"1 of 3 lines .* do not have two columns, for example '3'"),
         ("edges.csv", "1,2\n3,\n4,5\n", r"1 of 3 lines .* do not have two columns, for example '3,'"),
+        ("edges.txt", "é a\nü a\n".encode("latin-1"), "2 lines of .* are not UTF-8 text"),
         ("edges.txt.gz", gzip.compress(b"1 2\n" * 50_000)[:-20], "cannot be read: Unexpected end of input"),
         ("edges.parquet", b"PAR1 this is no parquet", "cannot be read: .* is not a Parquet file"),
     ],

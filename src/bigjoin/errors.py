@@ -7,7 +7,7 @@ BigjoinError
 ├── SourceError           edges that cannot be read: missing, empty, malformed, NULL ids
 ├── IndexFormatError      a directory that is no index, or one that is damaged or too new
 ├── OutputError           a result that cannot be written
-└── JavaError             Spark cannot start: Java is missing or too old
+└── SessionError          Spark cannot start: Java is missing or too old, or the master does not answer
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class OutputError(BigjoinError):
     """A result that cannot be written where it was asked for."""
 
 
-class JavaError(BigjoinError):
-    """Spark cannot start: Java is missing or too old."""
+class SessionError(BigjoinError):
+    """Spark cannot start: Java is missing or too old, or the master does not answer."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

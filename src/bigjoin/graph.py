@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.errors import BigjoinError, SourceError, did_you_mean
 from bigjoin.explain import explain
-from bigjoin.index.build import EDGE, VERTEX, build_graph, symmetric_closure
-from bigjoin.index.directory import Index
+from bigjoin.index.build import EDGE, VERTEX, build_graph, copy_graph
+from bigjoin.index.directory import Index, is_index
 from bigjoin.join.bind import bind
 from bigjoin.join.generic_join import BATCH_SIZE
 from bigjoin.languages import parse
@@ -25,7 +25,7 @@ from bigjoin.planner.agm import agm_bound
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark import shared
-from bigjoin.spark.ingest import ingest
+from bigjoin.spark.ingest import FRAME, ingest
 from bigjoin.spark.read import edge_columns, read_edges
 from bigjoin.spark.session import get_session, parallelism, scratch_directory
 
@@ -83,16 +83,15 @@ class Graph:
             self.index = build_index(str(edges), path, directed=directed, spark=self.spark)
         elif hasattr(edges, "mapInArrow"):
             self._spark = spark or edges.sparkSession
-            frame = edge_columns(edges, "the DataFrame")
-            self.index = ingest(frame, path, directed=directed, source="the DataFrame")
+            self.index = ingest(edge_columns(edges, FRAME), path, directed=directed, source=FRAME)
         else:
             table = edges if isinstance(edges, pa.Table) else pa.Table.from_pandas(edges, preserve_index=False)
             self.index = _build_from_table(table, path, directed=directed)
 
     @classmethod
     def open(cls, path: str | Path, *, spark: SparkSession | None = None) -> Graph:
-        """Open an index directory."""
-        return cls._over(Index.open(path), spark=spark)
+        """Open an index directory, and check that it can be trusted."""
+        return cls._over(Index.open(path).check(), spark=spark)
 
     @classmethod
     def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:
@@ -131,7 +130,7 @@ class Graph:
         if not self.directed:
             return self
         scratch = scratch_directory("graph")
-        return self._over(symmetric_closure(self.index, scratch / "index"), spark=self._spark, scratch=scratch)
+        return self._over(copy_graph(self.index, scratch / "index", directed=False), spark=self._spark, scratch=scratch)
 
     def count(
         self,
@@ -248,11 +247,12 @@ def build_index(
     spark: SparkSession | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Index:
-    """Build a durable index of an edge list, CSV or Parquet source at `path`."""
+    """Build a durable index at `path` of an edge list, CSV or Parquet source, or of another index."""
+    if is_index(Path(source)):
+        return copy_graph(Index.open(source), path, directed=directed)
     session = spark or get_session()
     progress("reading edges")
-    index = ingest(read_edges(session, source), path, directed=directed, source=source, progress=progress)
-    return index
+    return ingest(read_edges(session, source), path, directed=directed, source=source, progress=progress)
 
 
 def _build_from_table(table: pa.Table, path: Path, *, directed: bool) -> Index:

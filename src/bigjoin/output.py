@@ -18,12 +18,14 @@ from bigjoin.errors import OutputError
 SUFFIXES = (".parquet", ".csv")
 
 
-def check_target(target: Path) -> None:
-    """Raise OutputError if nothing could be written there, before a long run finds out."""
+def check_target(target: Path, source: str | None = None) -> None:
+    """Raise OutputError if nothing should or could be written there, before a long run finds out."""
     if target.suffix.lower() not in SUFFIXES:
         raise OutputError(f"cannot tell the format of {target}: end its name in {' or '.join(SUFFIXES)}")
     if target.is_dir():
         raise OutputError(f"{target} is a directory; name a file in it")
+    if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
+        raise OutputError(f"{target} is the source itself; write to another file")
     if not target.absolute().parent.is_dir():
         raise OutputError(f"there is no directory {target.absolute().parent} to write {target.name} in")
     if not os.access(target.absolute().parent, os.W_OK):

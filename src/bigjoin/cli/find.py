@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -43,7 +44,7 @@ def find(query: str, source: str, output: Path | None, limit: int | None, option
     if output is not None:
         from bigjoin.output import check_target
 
-        check_target(output)
+        check_target(output, source)
     with Reporter(quiet=options.quiet) as report:
         graph = open_graph(source, options, report)
         graph.plan(parsed)
@@ -54,10 +55,14 @@ def find(query: str, source: str, output: Path | None, limit: int | None, option
         elif sys.stdout.isatty() and not options.as_json:
             table = graph.find(parsed, limit=SCREENFUL if limit is None else limit, **options.run).toArrow()
         else:
-            _stream(graph, parsed, limit, options, report)
+            try:
+                _stream(graph, parsed, limit, options, report)
+                sys.stdout.flush()
+            except BrokenPipeError:  # whoever reads our output has seen enough
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
     if output is not None:
-        click.echo(f"{rows:,} matches in {output}", err=True)
+        click.echo(f"{rows:,} {'match' if rows == 1 else 'matches'} in {output}", err=True)
         return
     show(table)
     if limit is None and table.num_rows == SCREENFUL:
@@ -85,4 +90,4 @@ def _stream(graph: Graph, query: Query, limit: int | None, options: Options, rep
 
         for batch in pq.ParquetFile(file).iter_batches():
             for row in batch.to_pylist():
-                click.echo(json.dumps(row))
+                sys.stdout.write(json.dumps(row) + "\n")

@@ -35,7 +35,7 @@ def index(source: str, directory: Path, options: Options) -> None:
         built = build_index(source, directory, directed=not options.undirected, spark=spark, progress=report.stage)
         seconds = time.perf_counter() - started
     graph = Graph.open(directory, spark=spark)
-    found = built.manifest["source"]
+    found = {"rows": graph.edges, "duplicates": 0, "loops": 0, **built.manifest["source"]}
     summary = {
         "vertices": graph.vertices,
         "edges": graph.edges,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -36,6 +37,7 @@ for command in (demo, count, find, explain, index):
 
 def main() -> None:
     """Run a command; a user's mistake is one message and exit code 2, and nothing is a traceback."""
+    logging.disable()  # py4j would log the traceback of an error that is told anyway
     try:
         cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -45,16 +47,23 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _interrupted()
     except BigjoinError as error:
         _fail(str(error), USER_ERROR)
     except Exception as error:
         if os.environ.get("BIGJOIN_DEBUG"):
             raise
+        if re.search(r"cancelled as part of cancellation of all jobs|SparkContext was shut down", str(error)):
+            _interrupted()  # Spark has seen the interrupt first
         _fail(*_unexpected(error))
+
+
+def _interrupted() -> None:
+    if "pyspark" in sys.modules:
+        from bigjoin.spark.session import end_jvm
+
+        end_jvm()
+    _fail("interrupted", INTERRUPTED)
 
 
 def _fail(message: str, code: int) -> None:

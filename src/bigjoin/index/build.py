@@ -1,4 +1,4 @@
-"""Build a graph's index from edges that are already in memory, and derive the symmetric relation of a directed index."""
+"""Build a graph's index from edges that are already in memory, and copy the graph of another index."""
 
 from __future__ import annotations
 
@@ -58,11 +58,13 @@ def write_graph(src: NDArray[Any], dst: NDArray[Any], vertices: Dictionary, path
         return writer.commit()
 
 
-def symmetric_closure(index: Index, path: Path) -> Index:
-    """Write the index of the undirected graph that a directed index stands for; codes and ids stay the same."""
+def copy_graph(index: Index, path: Path, *, directed: bool) -> Index:
+    """Write the graph of an index again at `path`, with the same codes and ids, and made undirected if that is asked for."""
     forward: Trie = index.extensions(EDGE, (0, 1))
     src, dst = forward.tuples(np.arange(len(forward)))
-    proper = src != dst
-    src, dst = src[proper], dst[proper]
-    both = np.concatenate([src, dst]), np.concatenate([dst, src])
-    return write_graph(*both, index.dictionaries[VERTEX], path, directed=False)
+    directed = directed and not index.statistics.relations[EDGE].symmetric
+    if not directed:
+        proper = src != dst
+        src, dst = src[proper], dst[proper]
+        src, dst = np.concatenate([src, dst]), np.concatenate([dst, src])
+    return write_graph(src, dst, index.dictionaries[VERTEX], path, directed=directed)

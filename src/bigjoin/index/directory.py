@@ -47,17 +47,32 @@ class Index:
     def open(cls, path: Path | str) -> Index:
         """Open a directory, or raise IndexFormatError that says what is wrong with it."""
         path = Path(path)
-        manifest = _read_manifest(path)
-        for name, size in manifest["files"].items():
+        index = cls(path, _read_manifest(path))
+        for name, size in index.manifest["files"].items():
             file = path / name
             if not file.is_file():
-                raise IndexFormatError(f"the index {path} is damaged: {name} is missing; build the index again")
+                raise index.damaged(f"{name} is missing")
             if file.stat().st_size != size:
-                found = file.stat().st_size
-                raise IndexFormatError(
-                    f"the index {path} is damaged: {name} has {found} bytes instead of {size}; build the index again"
-                )
-        return cls(path, manifest)
+                raise index.damaged(f"{name} has {file.stat().st_size} bytes instead of {size}")
+        return index
+
+    def damaged(self, what: str) -> IndexFormatError:
+        """Return the error that says what is wrong with this index."""
+        return IndexFormatError(f"the index {self.path} is damaged: {what}; build the index again")
+
+    def check(self) -> Index:
+        """Return the index if its lists are lists of its vertices; reads all of it. A kernel trusts its arrays blindly."""
+        for name, relation in self.statistics.relations.items():
+            for columns in relation.lists:
+                trie = self.extensions(name, columns)
+                sizes = [self.statistics.domains[relation.domains[c]] for c in columns]
+                if not trie.is_sound(sizes):
+                    raise self.damaged(f"the lists of {name!r} in column order {columns} make no sense")
+        for name, dictionary in self.dictionaries.items():
+            size = self.statistics.domains[name]
+            if len(dictionary.ids) != size or len(dictionary.ranks) != size or (size and int(dictionary.ranks.max()) >= size):
+                raise self.damaged(f"the dictionary of {name!r} makes no sense")
+        return self
 
     def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW) -> Trie:
         """Return the trie of a relation in a column order, which may be shorter than the relation is wide."""
@@ -100,17 +115,31 @@ class Index:
         return trie.roots() if len(columns) == 1 else trie.upper_levels(len(columns))
 
     def _array(self, name: str) -> NDArray[Any]:
-        # np.memmap is slow to slice; a plain read-only view of the same pages is not.
-        return np.asarray(np.load(self.path / name, mmap_mode="r"))
+        try:
+            # np.memmap is slow to slice; a plain read-only view of the same pages is not.
+            return np.asarray(np.load(self.path / name, mmap_mode="r", allow_pickle=False))
+        except (ValueError, EOFError):
+            raise self.damaged(f"{name} is no NumPy file") from None
 
     def _ids(self, name: str) -> pa.Array:
-        with pa.memory_map(str(self.path / name)) as source:
-            return pa.ipc.open_file(source).read_all()["id"].combine_chunks()
+        try:
+            with pa.memory_map(str(self.path / name)) as source:
+                table = pa.ipc.open_file(source).read_all()
+                table.validate(full=True)
+                return table["id"].combine_chunks()
+        except (pa.ArrowException, OSError, KeyError):
+            raise self.damaged(f"{name} is no Arrow file of ids") from None
 
 
 def is_index(path: Path) -> bool:
-    """Tell whether a directory holds a manifest."""
-    return (path / MANIFEST).is_file()
+    """Tell whether a directory holds a manifest of ours, whole or not."""
+    file = path / MANIFEST
+    try:
+        return bool(json.loads(file.read_text(encoding="utf-8"))["format"] == FORMAT)
+    except (ValueError, KeyError, TypeError):
+        return _only_builds(path)  # cut off, or foreign: what lies beside it tells
+    except OSError:
+        return False
 
 
 class Writer:
@@ -213,19 +242,19 @@ def writing(path: Path) -> Iterator[Writer]:
 
 def check_target(path: Path) -> None:
     """Raise IndexFormatError if an index cannot be written there, because something else is."""
-    if path.exists() and not (path.is_dir() and _may_hold_index(path)):
+    if path.exists() and not (is_index(path) or _only_builds(path)):
         raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
 
 
-def _may_hold_index(path: Path) -> bool:
-    """Tell whether a directory is an index, or empty but for builds that were cut off."""
-    return is_index(path) or all(p.name.startswith(("build-", f".{MANIFEST}")) for p in path.iterdir())
+def _only_builds(path: Path) -> bool:
+    """Tell whether a directory is empty but for builds, committed or cut off."""
+    return path.is_dir() and all(p.name.startswith(("build-", f".{MANIFEST}", MANIFEST)) for p in path.iterdir())
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise IndexFormatError(f"there is no index at {path}")
-    if not is_index(path):
+    if not (path / MANIFEST).is_file():
         raise IndexFormatError(f"{path} is not an index: it has no {MANIFEST}; build one with 'bigjoin index SOURCE DIR'")
     try:
         manifest: dict[str, Any] = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
@@ -239,6 +268,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise IndexFormatError(
             f"the index {path} has format version {version}, and this bigjoin reads up to {FORMAT_VERSION}: upgrade bigjoin"
         )
+    if missing := {"domains", "relations", "files"} - manifest.keys():
+        raise IndexFormatError(f"{path / MANIFEST} lacks {', '.join(sorted(missing))}; build the index again")
+    if any(".." in Path(name).parts or Path(name).is_absolute() for name in manifest["files"]):
+        raise IndexFormatError(f"{path / MANIFEST} names files outside its directory")
     return manifest
 
 

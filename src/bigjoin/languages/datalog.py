@@ -24,6 +24,7 @@ _EXPECTED = {
     "LPAR": "'('",
     "RPAR": "')'",
     "COMMA": "','",
+    "_AND": "'and'",
     "INTEGER": "a number",
     "STRING": "a quoted string",
     "NOT": "'not'",

@@ -59,7 +59,10 @@ def parse(name: str) -> Query:
     """Return the named query, whose head is a1, a2, ... and whose only relation is `edge`."""
     edges = _edges(name.casefold())
     if edges is None:
-        hint = did_you_mean(name, names()) or f"known names: {', '.join(names())}; or write a rule: q(a,b) := edge(a,b)"
+        if re.fullmatch(r"\d+-(clique|cycle|path|star)", name.casefold()):
+            hint = f"k-clique, k-cycle, k-path and k-star go up to k = {MAX_FAMILY}"
+        else:
+            hint = did_you_mean(name, names()) or f"known names: {', '.join(names())}; or write a rule: q(a,b) := edge(a,b)"
         raise UnknownQueryError(f"there is no query named {name!r}", hint=hint)
     atoms = tuple(Atom("edge", (f"a{i}", f"a{j}")) for i, j in edges)
     size = max(max(edge) for edge in edges)

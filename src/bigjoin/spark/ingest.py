@@ -26,8 +26,11 @@ from bigjoin.index.build import EDGE, VERTEX
 from bigjoin.index.dictionary import Dictionary, code_type, ranks_of
 from bigjoin.index.directory import Index, Writer, writing
 from bigjoin.index.trie import Level, Trie
-from bigjoin.spark.read import reading
+from bigjoin.spark.read import reading, spark_path
 from bigjoin.spark.session import parallelism
+
+FRAME = "the DataFrame"
+"""What a source is called that has no path; it may be empty."""
 
 _PIECE = "first long, rows long, loops long, keys string, counts string, values string"
 
@@ -69,6 +72,8 @@ def _survey(edges: DataFrame, source: str) -> dict[str, int]:
     counts = edges.agg(F.count("*").alias("rows"), F.count_if(null).alias("nulls"), F.count_if(loop).alias("loops"))
     with reading(source):
         row = counts.collect()[0]
+    if not row.rows and source != FRAME:
+        raise SourceError(f"{source} has no edges: it is empty")
     if row.nulls:
         raise SourceError(f"{row.nulls} of the {row.rows} edges of {source} have a NULL id: drop them first")
     return {"rows": row.rows, "loops": row.loops}
@@ -95,7 +100,7 @@ def _vertices(pairs: DataFrame, *, directed: bool) -> Dictionary:
 def _coded(spark: SparkSession, pairs: DataFrame, vertices: Dictionary, file: Path) -> DataFrame:
     """Return the pairs as codes c0, c1."""
     pq.write_table(pa.table({"id": vertices.ids, "code": np.arange(len(vertices), dtype=np.int64)}), file)
-    codes = spark.read.parquet(file.absolute().as_uri())
+    codes = spark.read.parquet(spark_path(file.absolute()))
     src = codes.select(F.col("id").alias("src"), F.col("code").alias("c0"))
     dst = codes.select(F.col("id").alias("dst"), F.col("code").alias("c1"))
     return pairs.join(src, "src").join(dst, "dst").select("c0", "c1")

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.spark.session import scratch_directory
 
 COMPRESSED = (".gz", ".bz2", ".deflate")
 _NAMES = (("src", "dst"), ("source", "target"), ("from", "to"))
@@ -25,7 +26,7 @@ def read_edges(spark: SparkSession, source: str) -> DataFrame:
     path = Path(source).absolute()
     if is_local and not path.exists():
         raise SourceError(f"there is no file {source}")
-    uri = path.as_uri() if is_local else source
+    uri = spark_path(path) if is_local else source
     if is_local and path.is_dir() and not list(path.rglob("*.parquet")):
         raise SourceError(f"{source} is neither an index (it has no manifest.json) nor a folder of Parquet files")
     if (is_local and path.is_dir()) or _suffix(source) == ".parquet":
@@ -52,7 +53,9 @@ def edge_columns(frame: DataFrame, source: str) -> DataFrame:
             f"({kinds[0].simpleString()}, {kinds[1].simpleString()}): cast one of them"
         )
     target = "long" if all(integers) else "string"
-    return frame.select(*(F.col(f"`{name}`").cast(target).alias(end) for name, end in zip(chosen, ("src", "dst"), strict=True)))
+    return frame.select(
+        *(F.col(_quoted(name)).cast(target).alias(end) for name, end in zip(chosen, ("src", "dst"), strict=True))
+    )
 
 
 def _read_parquet(spark: SparkSession, uri: str, source: str) -> DataFrame:
@@ -62,7 +65,7 @@ def _read_parquet(spark: SparkSession, uri: str, source: str) -> DataFrame:
 
 def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:
     """Read lines of two or more columns; lines that are blank or begin with # or % say nothing."""
-    value = F.trim(F.regexp_replace("value", "^\ufeff|\r", ""))
+    value = F.regexp_replace("value", r"^[\s\ufeff]+|\s+$", "")
     lines = spark.read.text(uri).select(value.alias("line"))
     lines = lines.where((F.col("line") != "") & ~F.col("line").startswith("#") & ~F.col("line").startswith("%"))
     with reading(source):
@@ -73,7 +76,7 @@ def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:
     if separator is not None and separator not in head[0]:
         separator = None
     titles = _split(head[0], separator)
-    has_titles = _are_titles(titles, _split(head[1], separator) if len(head) > 1 else None)
+    has_titles = _named(titles) is not None or (separator is not None and _are_titles(titles, head[1:], separator))
     if has_titles:
         lines = lines.where(F.col("line") != head[0])
     src, dst = _positions(titles) if has_titles else (0, 1)
@@ -85,13 +88,15 @@ def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:
 def _typed(pairs: DataFrame, source: str) -> DataFrame:
     """Return src and dst as long if every id is an integer; refuse lines without two ids, and say which."""
     short = F.col("src").isNull() | F.col("dst").isNull() | (F.col("src") == "") | (F.col("dst") == "")
-    text = F.col("src").try_cast("long").isNull() | F.col("dst").try_cast("long").isNull()
+    text = _is_text("src") | _is_text("dst")
+    garbled = F.col("line").contains("\ufffd")
     with reading(source):
         found = pairs.agg(
             F.count("*").alias("lines"),
             F.count_if(short).alias("short"),
             F.first(F.when(short, F.col("line")), ignorenulls=True).alias("example"),
             F.count_if(text).alias("text"),
+            F.count_if(garbled).alias("garbled"),
         ).collect()[0]
     if found.lines == 0:
         raise SourceError(f"{source} has no edges: nothing follows its column titles")
@@ -100,6 +105,8 @@ def _typed(pairs: DataFrame, source: str) -> DataFrame:
             f"{found.short} of {found.lines} lines of {source} do not have two columns, for example {found.example!r}; "
             "an edge is 'src dst', separated by spaces, a tab or a comma"
         )
+    if found.garbled:
+        raise SourceError(f"{found.garbled} lines of {source} are not UTF-8 text: convert the file, for example with iconv")
     kind = "string" if found.text else "long"
     return pairs.select(F.col("src").cast(kind).alias("src"), F.col("dst").cast(kind).alias("dst"))
 
@@ -109,7 +116,7 @@ def _parts(separator: str | None, width: int) -> Column:
     if separator is None:
         return F.split("line", r"[\s,]+")
     fields = ", ".join(f"c{i} string" for i in range(max(2, width)))
-    parsed = F.from_csv("line", fields, {"sep": separator})
+    parsed = F.from_csv("line", fields, {"sep": separator, "escape": '"'})
     return F.array(*(F.trim(parsed[f"c{i}"]) for i in range(max(2, width))))
 
 
@@ -119,11 +126,10 @@ def _split(line: str, separator: str | None) -> list[str]:
     return [part.strip() for part in next(csv.reader([line], delimiter=separator))]
 
 
-def _are_titles(first: list[str], second: list[str] | None) -> bool:
-    """Tell column titles from an edge: they have the usual names, or are no numbers above numbers."""
-    if _named(first) is not None:
-        return True
-    return second is not None and not any(map(_is_integer, first[:2])) and all(map(_is_integer, second[:2]))
+def _are_titles(titles: list[str], below: list[str], separator: str) -> bool:
+    """Tell column titles from an edge, in CSV: two words above two integers."""
+    words = all(re.fullmatch(r"[^\W\d][\w .-]*", title) for title in titles[:2])
+    return words and bool(below) and all(map(_is_integer, _split(below[0], separator)[:2]))
 
 
 def _named(titles: list[str]) -> tuple[int, int] | None:
@@ -137,6 +143,27 @@ def _positions(titles: list[str]) -> tuple[int, int]:
 
 def _is_integer(text: str) -> bool:
     return re.fullmatch(r"[+-]?\d+", text) is not None
+
+
+def _is_text(column: str) -> Column:
+    """Tell ids that are no integers as Spark would print them: '007' stays text, so that it comes back as it was."""
+    number = F.col(column).try_cast("long").cast("string")
+    return number.isNull() | (number != F.col(column))
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def spark_path(path: Path) -> str:
+    """Return a path as Spark takes it: by a link, if it has characters that mean something there, or a name that is skipped."""
+    plain = re.fullmatch(r"[A-Za-z0-9_./-]+", str(path)) and not path.name.startswith(("_", "."))
+    if not plain:
+        suffixes = "".join(s for s in path.suffixes[-2:] if s.isascii() and s[1:].isalnum())
+        link = scratch_directory("link") / f"source{suffixes}"
+        link.symlink_to(path)
+        path = link
+    return path.as_uri()
 
 
 def _suffix(source: str) -> str:

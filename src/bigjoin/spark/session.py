@@ -6,20 +6,24 @@ import atexit
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bigjoin.errors import JavaError
+from bigjoin.errors import SessionError
 
 JAVA_VERSION = 17
+PATIENCE = 10.0
+"""Seconds that a master may take to accept a connection."""
 _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
 
 
@@ -35,6 +39,8 @@ def _start(master: str | None) -> SparkSession:
     # Workers run this Python, whatever "python3" is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("bigjoin")
+    if master is not None:
+        _check_master(master)
     if master is not None and master.startswith("sc://"):
         return builder.remote(master).getOrCreate()
     check_java()
@@ -54,26 +60,53 @@ def _start(master: str | None) -> SparkSession:
             del settings[key]
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _stderr_to(scratch_directory("spark") / "spark.log"):
-        return builder.master(master or f"local[{cores}]").getOrCreate()
+    log = scratch_directory("spark") / "spark.log"
+    try:
+        with _stderr_to(log):
+            return builder.master(master or f"local[{cores}]").getOrCreate()
+    except Exception as error:
+        said = [line for line in log.read_text(errors="replace").splitlines() if re.search(r"Exception|Error", line)]
+        reason = said[-1].strip() if said else str(error).strip().splitlines()[0]
+        raise SessionError(f"Spark did not start with master {master or 'local'}: {reason}") from error
+
+
+def _check_master(master: str) -> None:
+    """Refuse what is no master, and one that does not answer, rather than wait for minutes."""
+    if not re.match(r"local$|local\[(\d+|\*)(,\d+)?\]$|local-cluster\[|yarn$|(spark|k8s|sc)://", master):
+        raise SessionError(f"{master!r} is no Spark master; for example local[2], spark://HOST:7077, yarn or sc://HOST:15002")
+    if address := re.match(r"(spark|sc)://\[?([^/;:\],]+)\]?(?::(\d+))?", master):
+        host, port = address[2], int(address[3] or (7077 if address[1] == "spark" else 15002))
+        try:
+            socket.create_connection((host, port), timeout=PATIENCE).close()
+        except OSError as error:
+            raise SessionError(f"there is no Spark at {master}: {error.strerror or error}") from None
+
+
+def end_jvm() -> None:
+    """End a JVM that this process has started and may not have connected to yet, so that an interrupt leaves none behind."""
+    for task in Path("/proc/self/task").glob("*/children"):
+        for child in task.read_text().split():
+            with suppress(OSError):
+                if b"spark" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    os.kill(int(child), signal.SIGTERM)
 
 
 def check_java() -> None:
-    """Raise JavaError, in one sentence, if Spark could not start for want of a Java that it can use."""
+    """Raise SessionError, in one sentence, if Spark could not start for want of a Java that it can use."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
         where = f"JAVA_HOME is {home}, and {java} does not exist" if home else "there is no 'java' on the PATH"
-        raise JavaError(f"Spark needs Java, but {where}: {_INSTALL}.")
+        raise SessionError(f"Spark needs Java, but {where}: {_INSTALL}.")
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except OSError as error:
-        raise JavaError(f"Spark needs Java, but {java} does not run ({error.strerror}): {_INSTALL}.") from None
+        raise SessionError(f"Spark needs Java, but {java} does not run ({error.strerror}): {_INSTALL}.") from None
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version is None:
-        raise JavaError(f"Spark needs Java, but '{java} -version' does not say a version: {_INSTALL}.")
+        raise SessionError(f"Spark needs Java, but '{java} -version' does not say a version: {_INSTALL}.")
     if int(version[1]) < JAVA_VERSION:
-        raise JavaError(f"Spark needs Java {JAVA_VERSION} or newer, but {java} is Java {version[1]}: {_INSTALL}.")
+        raise SessionError(f"Spark needs Java {JAVA_VERSION} or newer, but {java} is Java {version[1]}: {_INSTALL}.")
 
 
 def parallelism(spark: SparkSession) -> int:

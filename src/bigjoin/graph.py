@@ -143,15 +143,18 @@ class Graph:
         **flags: Unpack[Flags],
     ) -> Count:
         """Return the number of matches, an int that carries the `stats` of the run."""
+        spark = self.spark  # may start a session, which is not the query's time
+        started = time.perf_counter()
         asked = _query(query, flags)
         job = self._prepare(asked, strategy, workers, batch_size)
-        started = time.perf_counter()
-        number, stats = shared.count(self.spark, job, progress=progress)
+        planned = time.perf_counter()
+        number, stats = shared.count(spark, job, progress=progress)
+        finished = time.perf_counter()
         count = Count(number)
-        count.seconds = time.perf_counter() - started
-        count.strategy, count.workers = "shared", len(job.ranges)
+        count.seconds, count.strategy, count.workers = finished - started, "shared", len(job.ranges)
         tuples = sum(relation.tuples for relation in self.index.statistics.relations.values())
-        count._stats = {**stats, "index_tuples": {"max": tuples, "mean": tuples}, "seconds": {"run": count.seconds}}
+        seconds = {"plan": planned - started, "run": finished - planned}
+        count._stats = {**stats, "index_tuples": {"max": tuples, "mean": tuples}, "seconds": seconds}
         count._agm = lambda: agm_bound(asked, self.index.statistics)
         return count
 

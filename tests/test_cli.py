@@ -93,7 +93,8 @@ def test_count_find_and_index(tmp_path):
     assert (first.returncode, first.stdout, first.stderr) == (0, "3\n", "")
 
     # A second time, in a new process: the index comes from the cache, and no kernel is compiled again.
-    again = json.loads(run("count", "3-cycle", "edges.csv", "--distinct", "--json", cwd=tmp_path).stdout)
+    absolute = str(tmp_path / "edges.csv")
+    again = json.loads(run("count", "3-cycle", absolute, "--distinct", "--json", cwd=tmp_path).stdout)
     assert again["count"] == 3
     assert again["stats"]["kernels_compiled"] == 0
     assert {"count", "seconds", "strategy", "workers", "stats"} <= again.keys()
@@ -103,7 +104,8 @@ def test_count_find_and_index(tmp_path):
     assert sorted(found.stdout.splitlines()[1].split(",")) == ["1", "2", "3"]
 
     built = run("index", "edges.csv", "graph.index", cwd=tmp_path)
-    assert "3 vertices, 5 directed edges from 5 rows" in built.stdout
+    assert "3 vertices, 5 directed edges in" in built.stdout
+    assert "5 rows read, 0 duplicates dropped, 1 loops kept" in built.stdout
     written = run("find", "triangle", "graph.index", "--undirected", "-o", "out.csv", cwd=tmp_path)
     assert written.returncode == 0
     assert written.stdout == ""

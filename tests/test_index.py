@@ -10,7 +10,9 @@ import pytest
 
 from bigjoin.errors import IndexFormatError, SourceError
 from bigjoin.index.build import build_graph, copy_graph
+from bigjoin.index.dictionary import Dictionary
 from bigjoin.index.directory import MANIFEST, Index, writing
+from bigjoin.index.trie import build_trie
 
 
 @pytest.fixture
@@ -102,6 +104,32 @@ def test_a_build_that_was_killed_can_be_repeated(tmp_path):
     assert edges_of(Index.open(tmp_path / "index")) == [(1, 2)]
 
 
+def test_files_of_a_task_that_ran_twice_do_not_become_part_of_the_index(tmp_path):
+    with writing(tmp_path / "index") as writer:
+        writer.domain("vertex", Dictionary(pa.array([7, 8]), np.array([0, 1], np.uint32)))
+        (writer.folder / "piece-0.values").write_bytes(b"half")
+        index = writer.commit()
+    assert not any("piece" in name for name in index.manifest["files"])
+    assert not list(index.path.rglob("piece-*"))
+
+
+@pytest.mark.parametrize("arity", [1, 2, 3])
+def test_relations_of_any_arity_are_read_as_they_were_written(tmp_path, arity):
+    rng = np.random.default_rng(arity)
+    columns = [rng.integers(0, 4, 20).astype(np.uint32) for _ in range(arity)]
+    wanted = build_trie(columns, 4)
+    with writing(tmp_path / "index") as writer:
+        writer.domain("id", Dictionary(pa.array([4, 5, 6, 7]), np.arange(4, dtype=np.uint32)))
+        writer.relation("r", domains=("id",) * arity, symmetric=False, loops=0)
+        writer.order("r", tuple(range(arity)), wanted)
+        index = writer.commit()
+    everything = np.arange(len(wanted))
+    for width in range(1, arity + 1):
+        found = index.check().extensions("r", tuple(range(width)))
+        tuples = sorted(set(zip(*(c.tolist() for c in columns[:width]), strict=True)))
+        assert list(zip(*(c.tolist() for c in found.tuples(everything[: len(found)])), strict=True)) == tuples
+
+
 def test_other_directories_are_not_overwritten(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(IndexFormatError, match="exists and is not an index"):
@@ -111,7 +139,6 @@ def test_other_directories_are_not_overwritten(tmp_path):
 
 def test_a_foreign_manifest_is_not_overwritten(tmp_path):
     (tmp_path / MANIFEST).write_text('{"name": "my web app"}')
-    (tmp_path / "index.html").write_text("hello")
     with pytest.raises(IndexFormatError, match="exists and is not an index"):
         build_graph(pa.array([1]), pa.array([2]), tmp_path, directed=True)
     assert (tmp_path / MANIFEST).read_text() == '{"name": "my web app"}'

@@ -34,8 +34,8 @@ def graphs(draw):
 
 @st.composite
 def rules(draw, ids, *, negation=True):
-    """A connected rule of 1 to 5 attributes, with repeated atoms, loops, negated atoms and filters."""
-    size = draw(st.integers(1, 5))
+    """A connected rule of 1 to 6 attributes, with repeated atoms, loops, negated atoms and filters."""
+    size = draw(st.integers(1, 6))
     names = NAMES[:size]
     pairs = []
     for i in range(1, size):

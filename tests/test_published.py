@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import duckdb
@@ -66,6 +67,13 @@ def test_published_counts(graph_of, truth, name, meaning, query, count):
         assert graph.edges - loops == truth["graphs"][name]["distinct_directed_edges_without_loops"]
         where = ", ".join(f"{a} != {b}" for a, b in (atom.attributes for atom in parse(query).atoms)) if loops else None
         assert graph.count(query, where=where) == count
+
+
+@pytest.mark.parametrize(("query", "count"), [("triangle", 1_624_481), ("4-clique", 5_803_397)])
+def test_published_counts_of_the_bundled_graph(spark, query, count):
+    """Needs nothing beside the checkout."""
+    with as_file(files("bigjoin") / "data" / "soc-Epinions1.txt.gz") as file:
+        assert bj.Graph(file, directed=False, spark=spark).count(query, unique=True) == count
 
 
 def test_every_motif_of_citeseer(graph_of, truth):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
+from bigjoin.languages import parse
 from tests.oracles import naive
 from tests.test_index import edges_of
 
@@ -32,7 +33,6 @@ def graph_of(spark, file, content, **options):
         ("edges.txt", "\ufeff1 2\r\n2 3\r\n3 1\r\n3 3\r\n2 3\r\n-4 1\r\n"),
         ("edges.csv", "1,2,x\n2,3,y\n3,1,z\n3,3,\n2,3,v\n-4,1,u\n"),
         ("edges.csv", "weight,dst,src\n0.5,2,1\n1,3,2\n2,1,3\n3,3,3\n4,3,2\n5,1,-4\n"),
-        ("edges.csv", "account,payee\n1,2\n2,3\n3,1\n3,3\n2,3\n-4,1\n"),
         ("edges.csv", '"1","2"\n"2",3\n3,1\n3,3\n2,3\n-4, 1\n'),
         ("edges.tsv", "source\ttarget\n1\t2\n2\t3\n3\t1\n3\t3\n2\t3\n-4\t1\n"),
         ("edges.txt", "\t1\t2 \n 2 3\n3 1\n3 3\n2 3\n-4 1"),
@@ -60,7 +60,7 @@ def test_odd_paths(spark, tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [
-        ("edges.txt", "alice bob\n1 2\n", [("1", "2"), ("alice", "bob")]),
+        ("edges.txt", "1 2\nalice bob\n", [("1", "2"), ("alice", "bob")]),
         ("edges.txt", "1.5 2.5\n1 2\n", [("1", "2"), ("1.5", "2.5")]),
         ("edges.txt", "007 7\n1 2\n", [("007", "7"), ("1", "2")]),
         ("edges.csv", '"say ""hi""",b\n"c,d","a\\"\n', [("c,d", "a\\"), ('say "hi"', "b")]),
@@ -122,6 +122,19 @@ def test_frames_and_tables(spark):
             assert edges_of(graph.index) == PLAIN
 
 
+def test_columns_are_found_by_their_names_wherever_they_come_from(spark):
+    frame = pd.DataFrame({"amount": [5, 5, 5], "Source": [1, 2, 3], "target": [2, 3, 1]})
+    for edges in (spark.createDataFrame(frame), frame):
+        assert edges_of(bj.Graph(edges, spark=spark).index) == [(1, 2), (2, 3), (3, 1)]
+
+
+@pytest.mark.parametrize(("name", "separator"), [("edges.txt", " "), ("edges.csv", ",")])
+def test_titles_that_are_guessed_are_told(spark, tmp_path, name, separator):
+    with pytest.warns(UserWarning, match="is taken for column titles"):
+        graph = graph_of(spark, tmp_path / name, f"FromNodeId{separator}ToNodeId\n1{separator}2\n")
+    assert edges_of(graph.index) == [(1, 2)]
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -165,6 +178,9 @@ def test_a_limit_stops_early(spark, tmp_path):
     assert graph.find("4-clique", limit=0).count() == 0
     assert graph.write("4-clique", tmp_path / "some.csv", limit=5) == 5
     assert graph.find("triangle", limit=10**7).count() == n * (n - 1) * (n - 2)
+    # Early: 12-cliques of a 60-clique are more than anybody could wait for.
+    assert graph.find("12-clique", limit=3).count() == 3
+    assert graph.write("12-clique", tmp_path / "some.parquet", limit=3) == 3
 
 
 def test_written_files_hold_every_match_once(spark, tmp_path):
@@ -196,8 +212,20 @@ def test_mistakes_in_calls_are_refused(spark):
     ]:
         with pytest.raises(bj.BigjoinError, match=message):
             graph.count("triangle", **options)
-    with pytest.raises(bj.BigjoinError, match="cannot be negative"):
-        graph.find("triangle", limit=-1)
+    for verb in (graph.find, lambda *a, **k: graph.write("triangle", "never.csv", limit=-1)):
+        with pytest.raises(bj.BigjoinError, match="limit is -1; it must be at least 0"):
+            verb("triangle", limit=-1)
+    graph.close()
+    with pytest.raises(bj.BigjoinError, match="this graph is closed"):
+        graph.count("triangle")
+
+
+def test_flags_refine_a_query_that_is_parsed_already(spark):
+    graph = bj.Graph(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), directed=False, spark=spark)
+    parsed = parse("triangle")
+    assert graph.count(parsed) == 6
+    assert graph.count(parsed, unique=True) == 1
+    assert graph.count(parsed, where="a1 < a2") == 3
 
 
 def test_explain_tells_what_happened(spark):

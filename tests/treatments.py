@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 
 from bigjoin.index.build import build_graph
 from bigjoin.index.directory import Index
+from bigjoin.join import extend
 from bigjoin.join.bind import BoundPlan, bind
-from bigjoin.join.generic_join import count_matches, matches
+from bigjoin.join.generic_join import Tally, count_matches, matches
 from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
@@ -62,8 +64,27 @@ def locally(bound: BoundPlan, *, batch_size: int, parts: int) -> list[tuple]:
         assert 0 < batch.shape[1] <= batch_size
         columns = [d.decode(batch[p]).to_pylist() for p, d in zip(bound.head, bound.dictionaries, strict=True)]
         rows += zip(*columns, strict=True)
-    assert count_matches(bound, ranges, batch_size=batch_size) == len(rows)
+    tally = Tally.of(bound)
+    with flattening_at_most(batch_size):
+        assert count_matches(bound, ranges, batch_size=batch_size, tally=tally) == len(rows)
+    assert tally.prefixes[-1] == len(rows)
+    assert tally.peak <= 2 * batch_size
     return rows
+
+
+@contextmanager
+def flattening_at_most(batch_size: int):
+    """Fail where a step writes more prefixes than B', also one that only counts."""
+
+    def flatten(step, batch, candidates):
+        assert candidates.lengths.sum() <= batch_size
+        return original(step, batch, candidates)
+
+    original, extend.flatten = extend.flatten, flatten
+    try:
+        yield
+    finally:
+        extend.flatten = original
 
 
 def local(question: Question, spelling: str, index: Index, *, batch_size: int = 1 << 18, parts: int = 1) -> list[tuple]:

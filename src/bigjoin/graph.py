@@ -12,29 +12,28 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.errors import BigjoinError, SourceError, did_you_mean
+from bigjoin.defaults import BATCH_SIZE, STRATEGIES
+from bigjoin.errors import BigjoinError, did_you_mean
 from bigjoin.explain import explain
-from bigjoin.index.build import EDGE, VERTEX, build_graph, copy_graph
+from bigjoin.index.build import EDGE, VERTEX, build_from_table, copy_graph
 from bigjoin.index.directory import Index, is_index
 from bigjoin.join.bind import bind
-from bigjoin.join.generic_join import BATCH_SIZE
-from bigjoin.languages import parse
+from bigjoin.languages import parse, refine
 from bigjoin.output import assemble, check_target, staging
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
+from bigjoin.query.statistics import Statistics
 from bigjoin.spark import shared
 from bigjoin.spark.ingest import FRAME, ingest
-from bigjoin.spark.read import edge_columns, read_edges
+from bigjoin.spark.read import edges_of, read_edges
 from bigjoin.spark.session import get_session, parallelism, scratch_directory
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     import pandas as pd
-
-STRATEGIES = ("auto", "shared")
 
 
 class Flags(TypedDict, total=False):
@@ -54,12 +53,12 @@ class Count(int):
     strategy: str
     workers: int
     _stats: dict[str, Any]
-    _agm: Callable[[], float]
+    _asked: tuple[Query, Statistics]
 
     @cached_property
     def stats(self) -> dict[str, Any]:
         """The rounds, steps, memory and seconds of the run, and the AGM bound beside them."""
-        return {**self._stats, "agm": self._agm()}
+        return {**self._stats, "agm": agm_bound(*self._asked)}
 
 
 class Graph:
@@ -83,14 +82,14 @@ class Graph:
             self.index = build_index(str(edges), path, directed=directed, spark=self.spark)
         elif hasattr(edges, "mapInArrow"):
             self._spark = spark or edges.sparkSession
-            self.index = ingest(edge_columns(edges, FRAME), path, directed=directed, source=FRAME)
+            self.index = ingest(edges_of(edges, FRAME), path, directed=directed, source=FRAME)
         else:
             table = edges if isinstance(edges, pa.Table) else pa.Table.from_pandas(edges, preserve_index=False)
-            self.index = _build_from_table(table, path, directed=directed)
+            self.index = build_from_table(table, path, directed=directed)
 
     @classmethod
     def open(cls, path: str | Path, *, spark: SparkSession | None = None) -> Graph:
-        """Open an index directory, and check that it can be trusted."""
+        """Open an index directory."""
         return cls._over(Index.open(path).check(), spark=spark)
 
     @classmethod
@@ -116,7 +115,7 @@ class Graph:
 
     @property
     def vertices(self) -> int:
-        """How many vertices have an edge."""
+        """How many vertices there are: the ids that occur in an edge."""
         return self.index.statistics.domains[VERTEX]
 
     @property
@@ -155,7 +154,7 @@ class Graph:
         tuples = sum(relation.tuples for relation in self.index.statistics.relations.values())
         seconds = {"plan": planned - started, "run": finished - planned}
         count._stats = {**stats, "index_tuples": {"max": tuples, "mean": tuples}, "seconds": seconds}
-        count._agm = lambda: agm_bound(asked, self.index.statistics)
+        count._asked = asked, self.index.statistics
         return count
 
     def find(
@@ -173,8 +172,6 @@ class Graph:
         Lazy, like any DataFrame: each action runs the join again (persist the frame to keep the rows), and it reads this
         graph's index, so use it before `close`. With a limit the join stops as soon as it has that many.
         """
-        if limit is not None and limit < 0:
-            raise BigjoinError(f"the limit is {limit}; it cannot be negative")
         return shared.find(self.spark, self._prepare(_query(query, flags), strategy, workers, batch_size, limit), self.index)
 
     def write(
@@ -201,12 +198,23 @@ class Graph:
             assemble([file for file, _ in parts], shared.schema(job, self.index), target, folder)
         return sum(rows for _, rows in parts)
 
-    def explain(self, query: str | Query, *, analyze: bool = False, **flags: Unpack[Flags]) -> str:
+    def explain(
+        self,
+        query: str | Query,
+        *,
+        analyze: bool = False,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int = BATCH_SIZE,
+        **flags: Unpack[Flags],
+    ) -> str:
         """Return the plan as numbered rules, what the data lets expect and, with analyze, what really happened."""
         asked = _query(query, flags)
-        stats = self.count(asked).stats if analyze else None
-        strategy = f"shared (every task maps the whole index, {self.index.bytes / 2**20:,.1f} MB)"
-        return explain(asked, self.index.statistics, strategy=strategy, stats=stats)
+        stats = None
+        if analyze:
+            stats = self.count(asked, strategy=strategy, workers=workers, batch_size=batch_size).stats
+        chosen = f"shared (every task maps the whole index, {self.index.bytes / 2**20:,.1f} MB)"
+        return explain(asked, self.index.statistics, strategy=chosen, stats=stats)
 
     def plan(self, query: str | Query, **flags: Unpack[Flags]) -> Plan:
         """Return the plan for a query on this graph; raise QueryError, before anything runs, if it does not fit."""
@@ -235,9 +243,11 @@ class Graph:
         if strategy not in STRATEGIES:
             hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
             raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
-        for name, value in (("workers", workers), ("batch_size", batch_size)):
-            if value is not None and value < 1:
-                raise BigjoinError(f"{name} is {value}; it must be at least 1")
+        for name, value, least in (("workers", workers, 1), ("batch_size", batch_size, 1), ("limit", limit, 0)):
+            if value is not None and value < least:
+                raise BigjoinError(f"{name} is {value}; it must be at least {least}")
+        if not self.index.path.exists():
+            raise BigjoinError("this graph is closed, and its index is gone; make it again")
         tasks = workers or parallelism(self.spark)
         return shared.prepare(plan(query, self.index.statistics), self.index, tasks=tasks, batch_size=batch_size, limit=limit)
 
@@ -258,25 +268,5 @@ def build_index(
     return ingest(read_edges(session, source), path, directed=directed, source=source, progress=progress)
 
 
-def _build_from_table(table: pa.Table, path: Path, *, directed: bool) -> Index:
-    names = {name.lower(): name for name in table.column_names}
-    chosen = [names["src"], names["dst"]] if {"src", "dst"} <= names.keys() else table.column_names[:2]
-    if len(chosen) < 2:
-        raise SourceError(f"the table has {len(chosen)} column(s); edges need two, src and dst")
-    src, dst = (_ids(table[name], name) for name in chosen)
-    if src.type != dst.type:
-        raise SourceError(f"columns {chosen[0]!r} and {chosen[1]!r} differ in type ({src.type}, {dst.type}): cast one of them")
-    return build_graph(src, dst, path, directed=directed)
-
-
-def _ids(column: pa.ChunkedArray, name: str) -> pa.Array:
-    kind = column.type
-    if pa.types.is_integer(kind):
-        return column.cast(pa.int64()).combine_chunks()
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return column.cast(pa.string()).combine_chunks()
-    raise SourceError(f"column {name!r} is {kind}; ids are integers or text: cast it")
-
-
 def _query(query: str | Query, flags: Flags) -> Query:
-    return query if isinstance(query, Query) else parse(query, **flags)
+    return refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)

@@ -35,5 +35,5 @@ def explain(query: str, source: str | None, analyze: bool, options: Options) -> 
             if analyze:
                 graph = graph.on(start_spark(options, report))
             report.stage(f"explaining {parsed.name}")
-            text = graph.explain(parsed, analyze=analyze)
+            text = graph.explain(parsed, analyze=analyze, **options.run)
     click.echo(json.dumps({"explain": text}) if options.as_json else text)

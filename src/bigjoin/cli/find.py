@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from bigjoin.cli.options import Options, query_options
 from bigjoin.cli.progress import Reporter
@@ -38,7 +39,8 @@ SCREENFUL = 20
 def find(query: str, source: str, output: Path | None, limit: int | None, options: Options) -> None:
     """Find the matches of QUERY in SOURCE: a column for each attribute, with your own ids.
 
-    Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json.
+    Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json. A pipe gets its first row when all are
+    found: use --limit where few are enough.
     """
     parsed = parse(query, **options.flags)
     if output is not None:
@@ -73,7 +75,7 @@ def show(table: pa.Table) -> None:
     """Print rows as a table."""
     shown = Table(*table.column_names)
     for row in table.to_pylist():
-        shown.add_row(*(str(value) for value in row.values()))
+        shown.add_row(*(Text(str(value)) for value in row.values()))
     Console().print(shown)
 
 

@@ -12,6 +12,7 @@ from bigjoin.cli.options import Options, index_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import start_spark
 from bigjoin.errors import SourceError
+from bigjoin.paths import is_remote
 
 
 @click.command()
@@ -27,7 +28,7 @@ def index(source: str, directory: Path, options: Options) -> None:
     from bigjoin.index.directory import check_target
 
     check_target(directory)
-    if "://" not in source and not Path(source).exists():
+    if not is_remote(source) and not Path(source).exists():
         raise SourceError(f"there is no file or directory {source}")
     with Reporter(quiet=options.quiet) as report:
         spark = start_spark(options, report)
@@ -35,22 +36,15 @@ def index(source: str, directory: Path, options: Options) -> None:
         built = build_index(source, directory, directed=not options.undirected, spark=spark, progress=report.stage)
         seconds = time.perf_counter() - started
     graph = Graph.open(directory, spark=spark)
-    found = {"rows": graph.edges, "duplicates": 0, "loops": 0, **built.manifest["source"]}
-    summary = {
-        "vertices": graph.vertices,
-        "edges": graph.edges,
-        "directed": graph.directed,
-        "rows": found["rows"],
-        "duplicates": found["duplicates"],
-        "loops": found["loops"],
-        "bytes": built.bytes,
-        "seconds": seconds,
-    }
+    found = built.manifest["source"]  # empty, if the source was an index
+    summary = {"vertices": graph.vertices, "edges": graph.edges, "directed": graph.directed, **found}
+    summary |= {"bytes": built.bytes, "seconds": seconds}
     if options.as_json:
         click.echo(json.dumps(summary))
         return
     kind = "directed" if graph.directed else "undirected"
     loops = "kept" if graph.directed else "dropped"
-    click.echo(f"{graph.vertices:,} vertices, {graph.edges:,} {kind} edges from {found['rows']:,} rows in {seconds:.1f} s")
-    click.echo(f"{found['duplicates']:,} duplicates dropped, {found['loops']:,} loops {loops}")
+    click.echo(f"{graph.vertices:,} vertices, {graph.edges:,} {kind} edges in {seconds:.1f} s")
+    if found:
+        click.echo(f"{found['rows']:,} rows read, {found['duplicates']:,} duplicates dropped, {found['loops']:,} loops {loops}")
     click.echo(f"{built.bytes / 2**20:,.1f} MB in {directory}, which is now a SOURCE")

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import sys
+import warnings
 
 import click
 
@@ -38,6 +39,7 @@ for command in (demo, count, find, explain, index):
 def main() -> None:
     """Run a command; a user's mistake is one message and exit code 2, and nothing is a traceback."""
     logging.disable()  # py4j would log the traceback of an error that is told anyway
+    warnings.showwarning = _note  # type: ignore[assignment]
     try:
         cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -56,6 +58,12 @@ def main() -> None:
         if re.search(r"cancelled as part of cancellation of all jobs|SparkContext was shut down", str(error)):
             _interrupted()  # Spark has seen the interrupt first
         _fail(*_unexpected(error))
+
+
+def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
+    """Show a warning of our own as a sentence; those of libraries are about their future, not about a user's data."""
+    if category is UserWarning and "pandas" not in str(message):
+        click.echo(f"bigjoin: note: {message}", err=True)
 
 
 def _interrupted() -> None:

@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bigjoin.defaults import BATCH_SIZE, STRATEGIES
+
 if TYPE_CHECKING:
     from bigjoin.graph import Flags
 
-STRATEGIES = ("auto", "shared")
-
+_UNDIRECTED = click.option("--undirected", is_flag=True, help="Read edges in both directions, without loops.")
+_MASTER = click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine].")
 _QUERY = [
-    click.option("--undirected", is_flag=True, help="Read edges in both directions, without loops."),
+    _UNDIRECTED,
     click.option("--distinct", is_flag=True, help="A match's vertices differ."),
     click.option("--unique", is_flag=True, help="Distinct, and one match for each subgraph (class under automorphisms)."),
     click.option("--induced", is_flag=True, help="Distinct, and no other edge among a match's vertices."),
     click.option("--where", metavar="EXPR", help="Comparisons of ids, for example 'a < b and c != 5'."),
     click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
 ]
+_BATCH = "Proposals alive in a task; memory follows it."
 _RUN = [
     click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help="Where steps run."),
     click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Tasks to deal the seeds to [default: cores]."),
-    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help="Proposals alive in a task [default: 262144]."),
-    click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine]."),
+    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=BATCH_SIZE, help=_BATCH, show_default=True),
+    _MASTER,
     click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it."),
 ]
 _OUTPUT = [
@@ -47,7 +50,7 @@ class Options:
     cross_product: bool = False
     strategy: str = "auto"
     workers: int | None = None
-    batch_size: int | None = None
+    batch_size: int = BATCH_SIZE
     master: str | None = None
     no_cache: bool = False
     as_json: bool = False
@@ -66,8 +69,7 @@ class Options:
     @property
     def run(self) -> dict[str, Any]:
         """What a verb of Graph takes to say how it runs."""
-        chosen: dict[str, Any] = {"strategy": self.strategy, "workers": self.workers}
-        return chosen if self.batch_size is None else {**chosen, "batch_size": self.batch_size}
+        return {"strategy": self.strategy, "workers": self.workers, "batch_size": self.batch_size}
 
 
 def with_options(*groups: list[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -89,5 +91,5 @@ def with_options(*groups: list[Any]) -> Callable[[Callable[..., None]], Callable
 query_options = with_options(_QUERY, _RUN, _OUTPUT)
 """Everything that a query on a source takes."""
 
-index_options = with_options(_QUERY[:1], [_RUN[3]], _OUTPUT)
+index_options = with_options([_UNDIRECTED, _MASTER], _OUTPUT)
 """What building an index takes."""

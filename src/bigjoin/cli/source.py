@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import uuid
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from bigjoin.cli.options import Options
 from bigjoin.cli.progress import Reporter
 from bigjoin.errors import IndexFormatError, SourceError
+from bigjoin.paths import is_remote
 
 if TYPE_CHECKING:
     from bigjoin.graph import Graph
@@ -27,7 +27,7 @@ def open_graph(source: str, options: Options, report: Reporter) -> Graph:
     from bigjoin.graph import Graph
     from bigjoin.index.directory import is_index
 
-    remote = re.match(r"[a-z][a-z0-9+.-]+://", source) is not None
+    remote = is_remote(source)
     path = Path(source)
     if not remote and not path.exists():
         raise SourceError(f"there is no file or directory {source}")
@@ -96,10 +96,11 @@ def _cached(path: Path, options: Options, report: Reporter) -> Graph:
 
 
 def _entry_name(path: Path, *, undirected: bool) -> str:
+    path = path.resolve()
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     stamps = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     kind = "undirected" if undirected else "directed"
-    return f"{_digest(str(path.absolute()))}-{kind}-{_digest(repr(stamps))}"
+    return f"{_digest(str(path))}-{kind}-{_digest(repr(stamps))}"
 
 
 def _forget_older(entry: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,37 @@ from bigjoin.index.trie import Trie, build_trie
 
 VERTEX = "vertex"
 EDGE = "edge"
+COLUMNS = (("src", "dst"), ("source", "target"), ("from", "to"))
+"""What the two columns of an edge may be called, in any case."""
+
+
+def edge_columns(names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the two of these columns that are an edge by their names, if two are."""
+    lower = {name.lower(): name for name in names}
+    return next(((lower[a], lower[b]) for a, b in COLUMNS if a in lower and b in lower), None)
+
+
+def build_from_table(table: pa.Table, path: Path, *, directed: bool) -> Index:
+    """Build the index of an Arrow table: of its columns src and dst (or source/target, from/to), else of its first two."""
+    if len(table.column_names) < 2:
+        raise SourceError(f"the table has {len(table.column_names)} column(s); edges need two, src and dst")
+    first, second = edge_columns(table.column_names) or table.column_names[:2]
+    src, dst = _ids(table[first], first), _ids(table[second], second)
+    if src.type != dst.type:
+        raise SourceError(f"columns {first!r} and {second!r} differ in type ({src.type}, {dst.type}): cast one of them")
+    return build_graph(src, dst, path, directed=directed)
+
+
+def _ids(column: pa.ChunkedArray, name: str) -> pa.Array:
+    kind = column.type
+    try:
+        if pa.types.is_integer(kind):
+            return column.cast(pa.int64()).combine_chunks()
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return column.cast(pa.string()).combine_chunks()
+    except pa.ArrowInvalid as error:
+        raise SourceError(f"column {name!r}: {error}") from None
+    raise SourceError(f"column {name!r} is {kind}; ids are integers or text: cast it")
 
 
 def build_graph(src: pa.Array, dst: pa.Array, path: Path, *, directed: bool) -> Index:

@@ -61,7 +61,7 @@ class Index:
         return IndexFormatError(f"the index {self.path} is damaged: {what}; build the index again")
 
     def check(self) -> Index:
-        """Return the index if its lists are lists of its vertices; reads all of it. A kernel trusts its arrays blindly."""
+        """Return the index if no array leads outside another: kernels trust them blindly. Reads all of it."""
         for name, relation in self.statistics.relations.items():
             for columns in relation.lists:
                 trie = self.extensions(name, columns)
@@ -70,6 +70,10 @@ class Index:
                     raise self.damaged(f"the lists of {name!r} in column order {columns} make no sense")
         for name, dictionary in self.dictionaries.items():
             size = self.statistics.domains[name]
+            try:
+                dictionary.ids.validate(full=True)
+            except pa.ArrowInvalid:
+                raise self.damaged(f"the ids of {name!r} cannot be read") from None
             if len(dictionary.ids) != size or len(dictionary.ranks) != size or (size and int(dictionary.ranks.max()) >= size):
                 raise self.damaged(f"the dictionary of {name!r} makes no sense")
         return self
@@ -111,7 +115,10 @@ class Index:
         order = next((c for c in sorted(orders) if c[: len(columns)] == columns), None)
         if order is None:
             raise IndexFormatError(f"the index {self.path} does not hold {relation!r} in column order {columns}")
-        trie = Trie(tuple(Level(self._array(e["offsets"]), self._array(e["values"])) for e in orders[order]["levels"]))
+        levels = tuple(Level(self._array(e["offsets"]), self._array(e["values"])) for e in orders[order]["levels"])
+        trie = Trie(levels, keyed=len(order) > 1)
+        if len(columns) == len(order):
+            return trie
         return trie.roots() if len(columns) == 1 else trie.upper_levels(len(columns))
 
     def _array(self, name: str) -> NDArray[Any]:
@@ -124,9 +131,7 @@ class Index:
     def _ids(self, name: str) -> pa.Array:
         try:
             with pa.memory_map(str(self.path / name)) as source:
-                table = pa.ipc.open_file(source).read_all()
-                table.validate(full=True)
-                return table["id"].combine_chunks()
+                return pa.ipc.open_file(source).read_all()["id"].combine_chunks()
         except (pa.ArrowException, OSError, KeyError):
             raise self.damaged(f"{name} is no Arrow file of ids") from None
 
@@ -135,11 +140,12 @@ def is_index(path: Path) -> bool:
     """Tell whether a directory holds a manifest of ours, whole or not."""
     file = path / MANIFEST
     try:
-        return bool(json.loads(file.read_text(encoding="utf-8"))["format"] == FORMAT)
-    except (ValueError, KeyError, TypeError):
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
         return _only_builds(path)  # cut off, or foreign: what lies beside it tells
     except OSError:
         return False
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
 
 class Writer:
@@ -201,9 +207,18 @@ class Writer:
         if self.relations[relation]["symmetric"]:
             self.relations[relation]["orders"][_key(columns[::-1])] = entry
 
+    def _named(self) -> set[str]:
+        """Return the files that the domains and relations name."""
+        levels = [e for r in self.relations.values() for order in r["orders"].values() for e in order["levels"]]
+        return {d[part] for d in self.domains.values() for part in ("ids", "ranks")} | {
+            level[part] for level in levels for part in ("offsets", "values")
+        }
+
     def commit(self) -> Index:
         """Make the build durable, then make it the index, by replacing the manifest."""
-        files = sorted(file for file in self.folder.rglob("*") if file.is_file())
+        files = sorted(self.path / name for name in self._named())
+        for stray in set(self.folder.iterdir()) - set(files):  # left by a task that ran twice
+            stray.unlink()
         for file in files:
             _sync(file)
         _sync(self.folder)
@@ -242,13 +257,14 @@ def writing(path: Path) -> Iterator[Writer]:
 
 def check_target(path: Path) -> None:
     """Raise IndexFormatError if an index cannot be written there, because something else is."""
-    if path.exists() and not (is_index(path) or _only_builds(path)):
+    vacant = not path.exists() or (not (path / MANIFEST).exists() and _only_builds(path))
+    if not vacant and not is_index(path):
         raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
 
 
 def _only_builds(path: Path) -> bool:
     """Tell whether a directory is empty but for builds, committed or cut off."""
-    return path.is_dir() and all(p.name.startswith(("build-", f".{MANIFEST}", MANIFEST)) for p in path.iterdir())
+    return path.is_dir() and all(p.name.startswith(("build-", f".{MANIFEST}")) or p.name == MANIFEST for p in path.iterdir())
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

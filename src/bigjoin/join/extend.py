@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundExtender, BoundStep
-from bigjoin.kernels.compare import NOT_EQUAL, compare_extensions, count_differing
+from bigjoin.kernels.compare import NOT_EQUAL, compare_extensions, count_compared, count_differing
 from bigjoin.kernels.count import count_extensions
 from bigjoin.kernels.flatten import flatten_extensions
 from bigjoin.kernels.intersect import exclude_extensions, intersect_extensions
@@ -102,14 +102,19 @@ def extend(step: BoundStep, batch: Counted) -> Codes:
 
 
 def count_extended(step: BoundStep, batch: Counted) -> int:
-    """Return how many prefixes `extend` would give, without writing them unless a check or a late comparison needs them."""
-    if step.checks or any(f.operator != NOT_EQUAL for f in step.late_filters):
+    """Return how many prefixes `extend` would give, without writing them unless a check needs them."""
+    if step.checks:
         return int(extend(step, batch).shape[1])
     found = extension_sets(step, batch)
-    if not step.late_filters:
+    segments = found.codes, found.begins, found.lengths
+    late = step.late_filters
+    if not late:
         return int(found.lengths.sum())
-    rows = np.array([f.position for f in step.late_filters])
-    return int(count_differing(batch.prefixes, rows, found.codes, found.begins, found.lengths))
+    if all(f.operator == NOT_EQUAL for f in late):
+        return int(count_differing(batch.prefixes, np.array([f.position for f in late]), *segments))
+    ranks = next(f.ranks for f in late if len(f.ranks))
+    operators, others = np.array([f.operator for f in late]), np.stack([f.others(batch.prefixes) for f in late])
+    return int(count_compared(ranks, operators, others, *segments))
 
 
 def extension_sets(step: BoundStep, batch: Counted) -> Candidates:

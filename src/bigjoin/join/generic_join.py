@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundPlan
 from bigjoin.join.extend import Counted, concatenate, count, count_extended, extend
 from bigjoin.join.seeds import read_seeds
-
-BATCH_SIZE = 1 << 18
-"""B': the proposals that one run keeps alive at a step, unless it is told otherwise."""
 
 
 @dataclass(slots=True)
@@ -113,7 +111,7 @@ def _batches(
     """Run every step but the last, and give what the last one has to do; a plan without steps gives its seeds."""
     seeds = read_seeds(plan.seed, ranges, batch_size)
     last = len(plan.steps) - 1
-    queues = [Queue(by_run=counting and depth == last) for depth in range(len(plan.steps))]
+    queues = [Queue(by_run=counting and depth == last and not step.checks) for depth, step in enumerate(plan.steps)]
     seeds_left = True
     while True:
         depth = _next_step(queues, batch_size, seeds_left=seeds_left)

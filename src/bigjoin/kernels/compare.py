@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bigjoin.kernels.jit import kernel
+from bigjoin.kernels.jit import helper, kernel
 from bigjoin.kernels.lists import lower_bound
 
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
@@ -17,18 +17,7 @@ def compare_extensions(ranks, operator, others, candidates, begins, lengths):
         other = others[i]
         for k in range(begin, begin + lengths[i]):
             candidate = candidates[k]
-            rank = ranks[candidate] if len(ranks) > 0 else candidate
-            if operator == LESS:
-                keep = rank < other
-            elif operator == LESS_EQUAL:
-                keep = rank <= other
-            elif operator == GREATER:
-                keep = rank > other
-            elif operator == GREATER_EQUAL:
-                keep = rank >= other
-            else:
-                keep = rank != other
-            if keep:
+            if _holds(operator, ranks[candidate] if len(ranks) > 0 else candidate, other):
                 candidates[kept] = candidate
                 kept += 1
         lengths[i] = kept - begin
@@ -52,3 +41,31 @@ def count_differing(prefixes, rows, candidates, begins, lengths):
                 if position < end and candidates[position] == code:
                     total -= 1
     return total
+
+
+@kernel
+def count_compared(ranks, operators, others, candidates, begins, lengths):
+    """Return how many candidates satisfy every comparison: `!=` of their code, any other of their rank, with others[f, i]."""
+    total = 0
+    for i in range(len(begins)):
+        for k in range(begins[i], begins[i] + lengths[i]):
+            candidate = candidates[k]
+            keep = True
+            for f in range(len(operators)):
+                side = candidate if operators[f] == NOT_EQUAL else ranks[candidate]
+                keep = keep and _holds(operators[f], side, others[f, i])
+            total += keep
+    return total
+
+
+@helper
+def _holds(operator, left, right):
+    if operator == LESS:
+        return left < right
+    if operator == LESS_EQUAL:
+        return left <= right
+    if operator == GREATER:
+        return left > right
+    if operator == GREATER_EQUAL:
+        return left >= right
+    return left != right

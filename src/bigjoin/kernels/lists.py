@@ -1,4 +1,4 @@
-"""Sorted lists: find a position, and the stretch of a list that lies in a window. Every kernel reads lists through here."""
+"""Sorted lists: find a position, and the stretch of a list that lies in a window."""
 
 from __future__ import annotations
 

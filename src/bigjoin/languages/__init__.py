@@ -23,14 +23,26 @@ def parse(
     if not stripped:
         raise QueryError("the query is empty", hint="give a name such as 'triangle', or a rule: q(a,b) := edge(a,b)")
     query = named.parse(stripped) if named.is_name(stripped) else datalog.parse(text)
-    filters = query.filters + (datalog.parse_filters(where) if where and where.strip() else ())
+    return refine(query, where=where, distinct=distinct, unique=unique, induced=induced, cross_product=cross_product)
+
+
+def refine(
+    query: Query,
+    *,
+    where: str | None = None,
+    distinct: bool = False,
+    unique: bool = False,
+    induced: bool = False,
+    cross_product: bool = False,
+) -> Query:
+    """Return a query with further filters and flags, validated; what it has already stays."""
     return validate(
         replace(
             query,
-            filters=filters,
-            distinct=distinct,
-            unique=unique,
-            induced=induced,
-            cross_product=cross_product,
+            filters=query.filters + (datalog.parse_filters(where) if where and where.strip() else ()),
+            distinct=distinct or query.distinct,
+            unique=unique or query.unique,
+            induced=induced or query.induced,
+            cross_product=cross_product or query.cross_product,
         )
     )

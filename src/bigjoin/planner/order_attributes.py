@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
+from itertools import permutations
 from math import prod
 
 from bigjoin.errors import DisconnectedError
@@ -59,15 +60,19 @@ def _refuse_disconnected(draft: Draft) -> None:
         shown = " and ".join("{" + ", ".join(a for a in draft.attributes if a in part) + "}" for part in parts)
         raise DisconnectedError(
             f"the query is disconnected: no atom joins {shown}, so its answer is a cross product",
-            hint="join the parts with an atom, or ask for the product with --cross-product (cross_product=True)",
+            hint="join the parts with an atom (for attributes that are equal, use one name), or ask for the product with "
+            "--cross-product (cross_product=True)",
         )
 
 
 def _seeds(draft: Draft, estimate: _Estimate) -> list[tuple[float, tuple[str, ...]]]:
-    """Return the attributes of each atom as a first order, those with a constant first, so that seeds can be looked up."""
+    """Return the orders of each atom's attributes, those with a constant first, so that seeds can be looked up."""
     constants = {f.left for f in draft.filters if f.op == "=" and not isinstance(f.right, str)}
-    position = draft.attributes.index
-    orders = {tuple(sorted(set(atom.attributes), key=lambda a: (a not in constants, position(a)))) for atom in draft.positive}
+    orders = {
+        tuple(sorted(order, key=lambda a: a not in constants))
+        for atom in draft.positive
+        for order in permutations(dict.fromkeys(atom.attributes))
+    }
     return [(estimate.prefixes(frozenset(order)), order) for order in orders]
 
 

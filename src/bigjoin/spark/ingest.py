@@ -32,7 +32,7 @@ from bigjoin.spark.session import parallelism
 FRAME = "the DataFrame"
 """What a source is called that has no path; it may be empty."""
 
-_PIECE = "first long, rows long, loops long, keys string, counts string, values string"
+_PIECE = "first long, loops long, keys string, counts string, values string"
 
 
 def ingest(
@@ -141,26 +141,28 @@ def _piece_writer(folder: str, kind: str) -> Callable[[Iterator[pa.RecordBatch]]
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         stem = Path(folder) / f"piece-{uuid.uuid4().hex}"
         files = {name: stem.with_suffix(f".{name}") for name in ("values", "keys", "counts")}
-        keys: list[NDArray[Any]] = []
+        runs: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
         rows = loops = 0
         with files["values"].open("wb") as sink:
             for batch in batches:
                 key, value = (batch.column(i).to_numpy() for i in range(2))
                 sink.write(value.astype(kind).tobytes())
-                keys.append(key.astype(kind))
+                runs.append(np.unique(key.astype(kind), return_counts=True))
                 rows += len(key)
                 loops += int(np.count_nonzero(key == value))
         if not rows:
             files["values"].unlink()
             return
-        distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
+        keys, counts = (np.concatenate(part) for part in zip(*runs, strict=True))
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))  # a key may go on in the next batch
+        distinct, counts = keys[starts], np.add.reduceat(counts, starts)
         for name, array in (("keys", distinct), ("counts", counts)):
             with files[name].open("wb") as sink:
                 np.save(sink, array)
         yield pa.RecordBatch.from_pylist(
-            [{"first": int(distinct[0]), "rows": rows, "loops": loops} | {name: str(file) for name, file in files.items()}],
+            [{"first": int(distinct[0]), "loops": loops} | {name: str(file) for name, file in files.items()}],
             schema=pa.schema(
-                [(n, pa.int64()) for n in ("first", "rows", "loops")] + [(n, pa.string()) for n in ("keys", "counts", "values")]
+                [(n, pa.int64()) for n in ("first", "loops")] + [(n, pa.string()) for n in ("keys", "counts", "values")]
             ),
         )
 

@@ -6,10 +6,11 @@ there on Spark Connect.
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bigjoin.spark.session import scratch_directory
@@ -45,8 +46,9 @@ def watching(seeds: int, progress: Callable[[float], None] | None) -> Iterator[s
 
     def look() -> None:
         while not finished.wait(INTERVAL):
-            read = sum(int(file.read_text(encoding="ascii") or 0) for file in folder.iterdir())
-            progress(read / max(1, seeds))
+            with suppress(OSError, ValueError):  # a note that is just being written is read next time
+                read = sum(int(file.read_text(encoding="ascii")) for file in folder.iterdir())
+                progress(read / max(1, seeds))
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -55,3 +57,4 @@ def watching(seeds: int, progress: Callable[[float], None] | None) -> Iterator[s
     finally:
         finished.set()
         thread.join()
+        shutil.rmtree(folder, ignore_errors=True)

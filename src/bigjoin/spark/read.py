@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,33 +14,34 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.index.build import edge_columns
+from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix, is_remote
 from bigjoin.spark.session import scratch_directory
 
-COMPRESSED = (".gz", ".bz2", ".deflate")
-_NAMES = (("src", "dst"), ("source", "target"), ("from", "to"))
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
 def read_edges(spark: SparkSession, source: str) -> DataFrame:
     """Return the edges of a file or folder as (src, dst): long ids if all are integers, else text."""
-    is_local = re.match(r"[a-z][a-z0-9+.-]+://", source) is None
+    is_local = not is_remote(source)
     path = Path(source).absolute()
+    if path.suffix.lower() in UNREADABLE:
+        raise SourceError(f"{source}: Spark does not read {path.suffix}; use {', '.join(COMPRESSED)} or no compression")
     if is_local and not path.exists():
         raise SourceError(f"there is no file {source}")
     uri = spark_path(path) if is_local else source
     if is_local and path.is_dir() and not list(path.rglob("*.parquet")):
         raise SourceError(f"{source} is neither an index (it has no manifest.json) nor a folder of Parquet files")
-    if (is_local and path.is_dir()) or _suffix(source) == ".parquet":
+    if (is_local and path.is_dir()) or format_suffix(source) == ".parquet":
         edges = _read_parquet(spark, uri, source)
     else:
         edges = _read_text(spark, uri, source)
     return edges
 
 
-def edge_columns(frame: DataFrame, source: str) -> DataFrame:
+def edges_of(frame: DataFrame, source: str) -> DataFrame:
     """Return src and dst of a frame: the columns of that name (or source/target, from/to), else its first two."""
-    names = {name.lower(): name for name in frame.columns}
-    chosen = next(([names[a], names[b]] for a, b in _NAMES if a in names and b in names), frame.columns[:2])
+    chosen = edge_columns(frame.columns) or frame.columns[:2]
     if len(chosen) < 2:
         raise SourceError(f"{source} has {len(frame.columns)} column(s); edges need two, src and dst")
     kinds = [frame.schema[name].dataType for name in chosen]
@@ -60,7 +62,7 @@ def edge_columns(frame: DataFrame, source: str) -> DataFrame:
 
 def _read_parquet(spark: SparkSession, uri: str, source: str) -> DataFrame:
     with reading(source):
-        return edge_columns(spark.read.parquet(uri), source)
+        return edges_of(spark.read.parquet(uri), source)
 
 
 def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:
@@ -72,14 +74,16 @@ def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:
         head = [row.line for row in lines.limit(2).collect()]
     if not head:
         raise SourceError(f"{source} has no edges: it is empty, or holds only comments")
-    separator = {".csv": ",", ".tsv": "\t"}.get(_suffix(source))
+    separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
     if separator is not None and separator not in head[0]:
         separator = None
     titles = _split(head[0], separator)
-    has_titles = _named(titles) is not None or (separator is not None and _are_titles(titles, head[1:], separator))
-    if has_titles:
+    named = edge_columns(titles)
+    if named is not None or _are_titles(titles, head[1:], separator):
+        if named is None:
+            warnings.warn(f"{source}: the first line, {head[0]!r}, is taken for column titles", stacklevel=2)
         lines = lines.where(F.col("line") != head[0])
-    src, dst = _positions(titles) if has_titles else (0, 1)
+    src, dst = (titles.index(name) for name in named) if named else (0, 1)
     parts = _parts(separator, len(titles))
     pairs = lines.select("line", F.get(parts, F.lit(src)).alias("src"), F.get(parts, F.lit(dst)).alias("dst"))
     return _typed(pairs, source)
@@ -126,19 +130,10 @@ def _split(line: str, separator: str | None) -> list[str]:
     return [part.strip() for part in next(csv.reader([line], delimiter=separator))]
 
 
-def _are_titles(titles: list[str], below: list[str], separator: str) -> bool:
-    """Tell column titles from an edge, in CSV: two words above two integers."""
+def _are_titles(titles: list[str], below: list[str], separator: str | None) -> bool:
+    """Tell column titles from an edge: two words above two integers."""
     words = all(re.fullmatch(r"[^\W\d][\w .-]*", title) for title in titles[:2])
     return words and bool(below) and all(map(_is_integer, _split(below[0], separator)[:2]))
-
-
-def _named(titles: list[str]) -> tuple[int, int] | None:
-    lower = [title.lower() for title in titles]
-    return next(((lower.index(a), lower.index(b)) for a, b in _NAMES if a in lower and b in lower), None)
-
-
-def _positions(titles: list[str]) -> tuple[int, int]:
-    return _named(titles) or (0, 1)
 
 
 def _is_integer(text: str) -> bool:
@@ -164,12 +159,6 @@ def spark_path(path: Path) -> str:
         link.symlink_to(path)
         path = link
     return path.as_uri()
-
-
-def _suffix(source: str) -> str:
-    """Return the suffix that says the format, below that of a compression."""
-    path = Path(source.lower())
-    return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
 @contextmanager

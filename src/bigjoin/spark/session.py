@@ -46,7 +46,7 @@ def _start(master: str | None) -> SparkSession:
     check_java()
     cores = os.cpu_count() or 1
     settings = {
-        "spark.driver.memory": "4g",
+        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "4g"),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -114,7 +114,7 @@ def _run(spark: SparkSession, job: Job, task: Task, schema: str | StructType) ->
 
 def _count_task(job: Job, meter: str | None) -> Task:
     def task(number: int) -> Iterator[pa.RecordBatch]:
-        started = time.perf_counter()
+        started, compiled = time.perf_counter(), compilations()
         plan = job.bound()
         tally = Tally.of(plan)
         total = count_matches(
@@ -126,7 +126,7 @@ def _count_task(job: Job, meter: str | None) -> Task:
             "waiting": tally.peak,
             "seconds": time.perf_counter() - started,
             "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "compiled": compilations(),
+            "compiled": compilations() - compiled,
         }
         yield pa.RecordBatch.from_pydict({"count": [str(total)], "stats": [json.dumps(stats)]})
 

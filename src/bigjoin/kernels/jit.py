@@ -1,8 +1,16 @@
-"""How kernels are compiled, and a count of how many had to be, so that a run can say that it compiled nothing."""
+"""How kernels are compiled and where their machine code is kept, and a count of how many had to be compiled.
+
+numba keeps a function's machine code until the file of that function changes, and does not see a change in a helper from another
+file. So the folder of the cache is named by the sources of all kernels together.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -13,17 +21,28 @@ _kernels: list[Any] = []
 
 def kernel(function: _Function) -> _Function:
     """Compile a function on its first call, without the GIL, and keep the machine code on disk."""
-    compiled: _Function = numba.njit(nogil=True, cache=True)(function)
+    users_choice, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_folder()
+    try:
+        compiled: _Function = numba.njit(nogil=True, cache=True)(function)
+    finally:
+        numba.config.CACHE_DIR = users_choice
     _kernels.append(compiled)
     return compiled
 
 
-def helper(function: _Function) -> _Function:
-    """Compile a helper that kernels call."""
-    compiled: _Function = numba.njit(nogil=True, cache=True)(function)
-    return compiled
+helper = kernel
+"""A function that kernels call: compiled like one, and named apart for the reader."""
 
 
 def compilations() -> int:
-    """Return how many kernels this process had to compile because the cache did not have them."""
+    """Return how many functions this process had to compile because the cache did not have them."""
     return sum(sum(k.stats.cache_misses.values()) for k in _kernels if hasattr(k, "stats"))
+
+
+@cache
+def _cache_folder() -> str:
+    """Return NUMBA_CACHE_DIR, or bigjoin's part of the user's cache folder, and below it one folder for these sources."""
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = Path(os.environ.get("NUMBA_CACHE_DIR") or user / "bigjoin" / "kernels")
+    sources = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
+    return str(base / sha256(sources).hexdigest()[:16])

@@ -43,24 +43,8 @@ class Counted:
         lengths = self.ends - self.starts
         return lengths * self.firsts if by_run else lengths
 
-    def split(self, proposals: int, *, by_run: bool) -> tuple[Counted, Counted]:
-        """Return a part with at most that many proposals, and the rest; only a list longer than that is cut."""
-        after = np.cumsum(self.proposals(by_run=by_run))
-        whole = int(np.searchsorted(after, proposals, side="right"))
-        if whole > 0:
-            first, rest = self._slice(0, whole), self._slice(whole, len(self))
-            rest.firsts[:1] = True
-            return first, rest
-        beyond = np.flatnonzero(self.firsts[1:])
-        members = (int(beyond[0]) + 1 if len(beyond) else len(self)) if by_run else 1
-        first, rest = self._slice(0, members), self._slice(0, len(self))
-        cut = int(self.starts[0]) + proposals
-        first.ends[:] = cut
-        rest.starts[:members] = cut
-        rest.firsts[members : members + 1] = True
-        return first, rest
-
-    def _slice(self, first: int, last: int) -> Counted:
+    def part(self, first: int, last: int) -> Counted:
+        """Return a copy of the prefixes number first..last - 1."""
         return Counted(
             np.ascontiguousarray(self.prefixes[:, first:last]),
             self.proposers[first:last],

@@ -8,12 +8,13 @@ step and memory is O(m B') whatever the output (section 3.1 of the paper), while
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundPlan
-from bigjoin.join.extend import Counted, concatenate, count, count_extended, extend
+from bigjoin.join.extend import Counted, count, count_extended, extend
+from bigjoin.join.queue import Queue
 from bigjoin.join.seeds import read_seeds
 
 
@@ -29,34 +30,6 @@ class Tally:
     @classmethod
     def of(cls, plan: BoundPlan) -> Tally:
         return cls([0] * (len(plan.steps) + 1), [0] * (len(plan.steps) + 1))
-
-
-@dataclass(slots=True)
-class Queue:
-    """The prefixes that wait at one step, and the proposals they will make (`by_run`: where nothing is flattened)."""
-
-    by_run: bool
-    parts: list[Counted] = field(default_factory=list)
-    proposals: int = 0
-
-    def put(self, counted: Counted) -> None:
-        if len(counted):
-            self.parts.append(counted)
-            self.proposals += int(counted.proposals(by_run=self.by_run).sum())
-
-    def take(self, proposals: int) -> Counted:
-        """Remove and return a batch with at most that many proposals."""
-        batch, rest = concatenate(self.parts).split(proposals, by_run=self.by_run)
-        self.parts, self.proposals = [], 0
-        self.put(rest)
-        return batch
-
-    def __len__(self) -> int:
-        return sum(map(len, self.parts))
-
-    def has(self, work: int) -> bool:
-        """Tell whether that many proposals, or that many prefixes, wait here."""
-        return self.proposals >= work or len(self) >= work
 
 
 def matches(

@@ -1,7 +1,7 @@
 """How kernels are compiled and where their machine code is kept, and a count of how many had to be compiled.
 
-numba keeps a function's machine code until the file of that function changes, and does not see a change in a helper from another
-file. So the folder of the cache is named by the sources of all kernels together.
+numba keeps a function's machine code until the file of that function changes, and does not see a change in a helper from
+another file. So the folder of the cache is named by the sources of all kernels together.
 """
 
 from __future__ import annotations

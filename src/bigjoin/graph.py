@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +18,7 @@ from bigjoin.explain import explain
 from bigjoin.index.build import EDGE, VERTEX, build_from_table, copy_graph
 from bigjoin.index.directory import Index, is_index
 from bigjoin.join.bind import bind
-from bigjoin.languages import parse, refine
+from bigjoin.languages import Flags, parse, refine
 from bigjoin.output import assemble, check_target, staging
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
@@ -31,19 +31,7 @@ from bigjoin.spark.read import edges_of, read_edges
 from bigjoin.spark.session import get_session, parallelism, scratch_directory
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     import pandas as pd
-
-
-class Flags(TypedDict, total=False):
-    """What every verb takes beside the query: filters, and the flags that say which bindings are matches."""
-
-    where: str | None
-    distinct: bool
-    unique: bool
-    induced: bool
-    cross_product: bool
 
 
 class Count(int):

@@ -12,7 +12,7 @@ import click
 from bigjoin.defaults import BATCH_SIZE, STRATEGIES
 
 if TYPE_CHECKING:
-    from bigjoin.graph import Flags
+    from bigjoin.languages import Flags
 
 _UNDIRECTED = click.option("--undirected", is_flag=True, help="Read edges in both directions, without loops.")
 _MASTER = click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine].")

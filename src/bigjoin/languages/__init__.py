@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
 from bigjoin.errors import QueryError
 from bigjoin.languages import datalog, named
 from bigjoin.query.query import Query, validate
 
 
-def parse(
-    text: str,
-    *,
-    where: str | None = None,
-    distinct: bool = False,
-    unique: bool = False,
-    induced: bool = False,
-    cross_product: bool = False,
-) -> Query:
+class Flags(TypedDict, total=False):
+    """What goes with a query's text: further filters, and the flags that say which bindings are matches."""
+
+    where: str | None
+    distinct: bool
+    unique: bool
+    induced: bool
+    cross_product: bool
+
+
+def parse(text: str, **flags: Unpack[Flags]) -> Query:
     """Return the validated query that `text` (a name or a rule), the filters of `where` and the flags stand for."""
     stripped = text.strip()
     if not stripped:
         raise QueryError("the query is empty", hint="give a name such as 'triangle', or a rule: q(a,b) := edge(a,b)")
     query = named.parse(stripped) if named.is_name(stripped) else datalog.parse(text)
-    return refine(query, where=where, distinct=distinct, unique=unique, induced=induced, cross_product=cross_product)
+    return refine(query, **flags)
 
 
 def refine(

@@ -42,8 +42,6 @@ class Statistics:
 
     relations: Mapping[str, RelationStatistics]
     domains: Mapping[str, int]
-    assumed: bool = False
-    """Whether the figures are made up, because a plan was asked for without data."""
 
 
 def assumed_graph(*, symmetric: bool) -> Statistics:
@@ -57,4 +55,4 @@ def assumed_graph(*, symmetric: bool) -> Statistics:
         loops=0 if symmetric else 1,
         lists={(0, 1): lists, (1, 0): lists},
     )
-    return Statistics({"edge": edge}, {"vertex": vertices}, assumed=True)
+    return Statistics({"edge": edge}, {"vertex": vertices})

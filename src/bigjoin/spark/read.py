@@ -33,10 +33,8 @@ def read_edges(spark: SparkSession, source: str) -> DataFrame:
     if is_local and path.is_dir() and not list(path.rglob("*.parquet")):
         raise SourceError(f"{source} is neither an index (it has no manifest.json) nor a folder of Parquet files")
     if (is_local and path.is_dir()) or format_suffix(source) == ".parquet":
-        edges = _read_parquet(spark, uri, source)
-    else:
-        edges = _read_text(spark, uri, source)
-    return edges
+        return _read_parquet(spark, uri, source)
+    return _read_text(spark, uri, source)
 
 
 def edges_of(frame: DataFrame, source: str) -> DataFrame:

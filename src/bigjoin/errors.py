@@ -6,6 +6,7 @@ BigjoinError
 │   └── DisconnectedError parts of a query that share no attribute
 ├── SourceError           edges that cannot be read: missing, empty, malformed, NULL ids
 ├── IndexFormatError      a directory that is no index, or one that is damaged or too new
+├── GeneratorError        parameters that no graph can have
 ├── OutputError           a result that cannot be written
 └── SessionError          Spark cannot start: Java is missing or too old, or the master does not answer
 """
@@ -68,6 +69,10 @@ class SourceError(BigjoinError):
 
 class IndexFormatError(BigjoinError):
     """A directory that is not an index, or not one that this version can trust."""
+
+
+class GeneratorError(BigjoinError):
+    """Parameters from which no graph can be generated."""
 
 
 class OutputError(BigjoinError):

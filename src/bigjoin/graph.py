@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.defaults import BATCH_SIZE, STRATEGIES
 from bigjoin.errors import BigjoinError, did_you_mean
 from bigjoin.explain import explain
-from bigjoin.index.build import EDGE, VERTEX, build_from_table, copy_graph
-from bigjoin.index.directory import Index, is_index
+from bigjoin.index.directory import VERTEX, Index
+from bigjoin.indexing import Rows, build_index, undirected_copy
 from bigjoin.join.bind import bind
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.output import assemble, check_target, staging
@@ -26,12 +25,7 @@ from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.spark import shared
-from bigjoin.spark.ingest import FRAME, ingest
-from bigjoin.spark.read import edges_of, read_edges
 from bigjoin.spark.session import get_session, parallelism, scratch_directory
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Count(int):
@@ -53,32 +47,41 @@ class Graph:
     """A graph with its extension indices, ready for queries.
 
     `edges` is a Spark DataFrame, a path (edge list, CSV, Parquet), an Arrow table or a pandas frame, with columns src and dst
-    (or its first two). The index is built at once, in a scratch directory that is removed when Python exits or on `close`.
+    (or its first two), or a mapping of names to such relations. Further columns are properties of edges, `vertices` is a table
+    of those of vertices. The index is built at once, in a scratch directory that is removed when Python exits or on `close`.
     """
 
     def __init__(
         self,
-        edges: DataFrame | pa.Table | pd.DataFrame | str | Path,
+        edges: Rows | Mapping[str, Rows],
         *,
+        vertices: Rows | None = None,
         directed: bool = True,
+        properties: bool = True,
+        parallel: bool = False,
+        labels: str | None = None,
+        drop_nulls: bool = False,
         spark: SparkSession | None = None,
     ) -> None:
-        self._spark = spark
+        rows = (*(edges.values() if isinstance(edges, Mapping) else (edges,)), vertices)
+        self._spark = spark or next((table.sparkSession for table in rows if hasattr(table, "mapInArrow")), None)
         self._scratch: Path | None = scratch_directory("graph")
-        path = self._scratch / "index"
-        if isinstance(edges, (str, Path)):
-            self.index = build_index(str(edges), path, directed=directed, spark=self.spark)
-        elif hasattr(edges, "mapInArrow"):
-            self._spark = spark or edges.sparkSession
-            self.index = ingest(edges_of(edges, FRAME), path, directed=directed, source=FRAME)
-        else:
-            table = edges if isinstance(edges, pa.Table) else pa.Table.from_pandas(edges, preserve_index=False)
-            self.index = build_from_table(table, path, directed=directed)
+        self.index = build_index(
+            edges,
+            self._scratch / "index",
+            vertices=vertices,
+            directed=directed,
+            properties=properties,
+            parallel=parallel,
+            labels=labels,
+            drop_nulls=drop_nulls,
+            spark=self._spark,
+        )
 
     @classmethod
     def open(cls, path: str | Path, *, spark: SparkSession | None = None) -> Graph:
-        """Open an index directory."""
-        return cls._over(Index.open(path).check(), spark=spark)
+        """Open an index directory, at the version that it has now."""
+        return cls._over(Index.open(path), spark=spark)
 
     @classmethod
     def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:
@@ -99,17 +102,17 @@ class Graph:
 
     @property
     def directed(self) -> bool:
-        return not self.index.statistics.relations[EDGE].symmetric
+        return not any(relation.symmetric for relation in self.index.statistics.relations.values())
 
     @property
     def vertices(self) -> int:
-        """How many vertices there are: the ids that occur in an edge."""
+        """How many vertices there are: the ids that occur in an edge, or in the table of vertices."""
         return self.index.statistics.domains[VERTEX]
 
     @property
     def edges(self) -> int:
-        """How many edges there are; in an undirected graph each counts once."""
-        tuples = self.index.statistics.relations[EDGE].tuples
+        """How many edges there are, in all relations; in an undirected graph each counts once, parallel ones as one."""
+        tuples = sum(relation.tuples for relation in self.index.statistics.relations.values() if relation.arity == 2)
         return tuples if self.directed else tuples // 2
 
     def undirected(self) -> Graph:
@@ -117,7 +120,7 @@ class Graph:
         if not self.directed:
             return self
         scratch = scratch_directory("graph")
-        return self._over(copy_graph(self.index, scratch / "index", directed=False), spark=self._spark, scratch=scratch)
+        return self._over(undirected_copy(self.index, scratch / "index"), spark=self._spark, scratch=scratch)
 
     def count(
         self,
@@ -238,22 +241,6 @@ class Graph:
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
         tasks = workers or parallelism(self.spark)
         return shared.prepare(plan(query, self.index.statistics), self.index, tasks=tasks, batch_size=batch_size, limit=limit)
-
-
-def build_index(
-    source: str,
-    path: Path,
-    *,
-    directed: bool,
-    spark: SparkSession | None = None,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Index:
-    """Build a durable index at `path` of an edge list, CSV or Parquet source, or of another index."""
-    if is_index(Path(source)):
-        return copy_graph(Index.open(source), path, directed=directed)
-    session = spark or get_session()
-    progress("reading edges")
-    return ingest(read_edges(session, source), path, directed=directed, source=source, progress=progress)
 
 
 def _query(query: str | Query, flags: Flags) -> Query:

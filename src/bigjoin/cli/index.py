@@ -1,10 +1,11 @@
-"""bigjoin index: build a durable index, which is then a SOURCE."""
+"""bigjoin index: build a durable index, which is then a SOURCE; look at one, verify it, tidy it up."""
 
 from __future__ import annotations
 
 import json
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,37 +15,231 @@ from bigjoin.cli.source import start_spark
 from bigjoin.errors import SourceError
 from bigjoin.paths import is_remote
 
+if TYPE_CHECKING:
+    from bigjoin.index.directory import Index
+
+BAR = 40
+"""Width of the longest bar of a histogram."""
+
 
 @click.command()
 @click.argument("source")
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="[DIR]", type=click.Path(path_type=Path), required=False)
+@click.option("--relation", "relations", multiple=True, metavar="NAME=PATH", help="A further relation over the same vertices.")
+@click.option("--name", default="edge", metavar="NAME", show_default=True, help="What SOURCE's relation is called.")
+@click.option("--vertices", metavar="PATH", help="A table of vertices: their ids, and columns that become properties.")
+@click.option(
+    "--labels", metavar="COLUMN", help="The vertices' column of labels; each is a relation [default: label]."
+)
+@click.option("--columns", metavar="A,B,...", help="Names for SOURCE's columns, src and dst first.")
+@click.option("--no-properties", is_flag=True, help="Leave out the columns beyond src and dst.")
+@click.option("--parallel", is_flag=True, help="Give every row an id, also where there are no further columns.")
+@click.option("--drop-nulls", is_flag=True, help="Drop edges with a NULL id instead of refusing them.")
+@click.option("--shards", type=click.IntRange(min=1), metavar="N", help="Workers to deal the lists to [default: 1].")
+@click.option("--info", is_flag=True, help="Show what the index SOURCE holds.")
+@click.option(
+    "--verify", is_flag=True, help="Compare every file with its checksum; with DIR, after building it."
+)
+@click.option("--vacuum", is_flag=True, help="Remove files of the index SOURCE that its current version does not need.")
 @index_options
-def index(source: str, directory: Path, options: Options) -> None:
+def index(source: str, directory: Path | None, info: bool, verify: bool, vacuum: bool, options: Options, **build: Any) -> None:
     """Build the index of SOURCE in DIR, for many queries; DIR is then a SOURCE.
 
-    An index that is already there is replaced when the new one is complete.
+    An index that is already in DIR is replaced when the new one is complete. If SOURCE is an index, it is written again, with
+    other --shards or --undirected. With --info, --verify or --vacuum and no DIR, SOURCE is an index to look at.
     """
-    from bigjoin.graph import Graph, build_index
-    from bigjoin.index.directory import check_target
+    if directory is None:
+        if not (info or verify or vacuum):
+            raise click.UsageError("name the directory DIR to build the index in (or use --info, --verify or --vacuum)")
+        _inspect(Path(source), info=info, verify=verify, vacuum=vacuum, options=options)
+        return
+    if vacuum:
+        raise click.UsageError("--vacuum takes an index, and nothing else")
+    _build(source, directory, verify, options, **build)
+
+
+def _build(
+    source: str,
+    directory: Path,
+    verify: bool,
+    options: Options,
+    *,
+    relations: tuple[str, ...],
+    name: str,
+    vertices: str | None,
+    labels: str | None,
+    columns: str | None,
+    no_properties: bool,
+    parallel: bool,
+    drop_nulls: bool,
+    shards: int | None,
+) -> None:
+    from bigjoin.index.manifest import check_target, is_index
+    from bigjoin.index.writer import verify as verify_index
+    from bigjoin.indexing import build_index
 
     check_target(directory)
-    if not is_remote(source) and not Path(source).exists():
-        raise SourceError(f"there is no file or directory {source}")
+    paths = {name: source}
+    for relation in relations:
+        other, found, path = relation.partition("=")
+        if not found or not path:
+            raise click.UsageError(f"--relation {relation}: write NAME=PATH")
+        if other in paths:
+            raise click.UsageError(f"--relation {relation}: there are two relations {other!r}")
+        paths[other] = path
+    for path in (*paths.values(), *((vertices,) if vertices else ())):
+        if not is_remote(path) and not Path(path).exists():
+            raise SourceError(f"there is no file or directory {path}")
+    whole = not is_remote(source) and is_index(Path(source))
     with Reporter(quiet=options.quiet) as report:
         spark = start_spark(options, report)
         started = time.perf_counter()
-        built = build_index(source, directory, directed=not options.undirected, spark=spark, progress=report.stage)
+        built = build_index(
+            source if whole and len(paths) == 1 else paths,
+            directory,
+            vertices=vertices,
+            directed=not options.undirected,
+            shards=shards,
+            properties=not no_properties,
+            parallel=parallel,
+            labels=labels,
+            columns=[column.strip() for column in columns.split(",")] if columns else None,
+            drop_nulls=drop_nulls,
+            spark=spark,
+            progress=report.stage,
+            share=report.share,
+        )
         seconds = time.perf_counter() - started
-    graph = Graph.open(directory, spark=spark)
-    found = built.manifest["source"]  # empty, if the source was an index
-    summary = {"vertices": graph.vertices, "edges": graph.edges, "directed": graph.directed, **found}
-    summary |= {"bytes": built.bytes, "seconds": seconds}
+        if verify:
+            report.stage("verifying")
+            verify_index(built)
+    summary = describe(built) | {"seconds": seconds} | ({"verified": True} if verify else {})
     if options.as_json:
-        click.echo(json.dumps(summary))
+        click.echo(json.dumps(summary, default=str))
         return
-    kind = "directed" if graph.directed else "undirected"
-    loops = "kept" if graph.directed else "dropped"
-    click.echo(f"{graph.vertices:,} vertices, {graph.edges:,} {kind} edges in {seconds:.1f} s")
-    if found:
-        click.echo(f"{found['rows']:,} rows read, {found['duplicates']:,} duplicates dropped, {found['loops']:,} loops {loops}")
-    click.echo(f"{built.bytes / 2**20:,.1f} MB in {directory}, which is now a SOURCE")
+    show(summary)
+    edges = sum(relation["source"]["rows"] for relation in summary["relations"].values())
+    click.echo(f"built in {seconds:.1f} s, {edges / seconds:,.0f} rows a second" + (", and verified" if verify else ""))
+    click.echo(f"{directory} is now a SOURCE")
+
+
+def _inspect(path: Path, *, info: bool, verify: bool, vacuum: bool, options: Options) -> None:
+    from bigjoin.index.directory import Index
+    from bigjoin.index.writer import vacuum as vacuum_index
+    from bigjoin.index.writer import verify as verify_index
+
+    opened = Index.open(path)
+    said: dict[str, Any] = describe(opened) if info else {}
+    if verify:
+        with Reporter(quiet=options.quiet) as report:
+            report.stage("verifying")
+            said |= {"verified": True, "verified_bytes": verify_index(opened)}
+    if vacuum:
+        said["freed"] = vacuum_index(path)
+    if options.as_json:
+        click.echo(json.dumps(said, default=str))
+        return
+    if info:
+        show(said)
+    if verify:
+        files = len(opened.manifest["files"])
+        click.echo(f"{path} is as it was written: {files} files, {said['verified_bytes'] / 2**20:,.1f} MB, all checksums agree")
+    if vacuum:
+        click.echo(f"{said['freed'] / 2**20:,.1f} MB freed in {path}")
+
+
+def describe(index: Index) -> dict[str, Any]:
+    """Return what an index holds, as the summary shows it."""
+    from bigjoin.index.directory import VERTEX
+
+    manifest = index.manifest
+    statistics = index.statistics
+    hubs = manifest["degrees"]["hubs"]
+    ids = index.dictionaries[VERTEX].ids
+    directed = not any(relation.symmetric for relation in statistics.relations.values())
+    tries = {
+        level[part]
+        for relation in manifest["relations"].values()
+        if len(relation["domains"]) == 2
+        for order in relation["orders"].values()
+        for level in order["levels"]
+        for part in ("offsets", "values")
+    }
+    edges = {name: r.tuples if directed else r.tuples // 2 for name, r in statistics.relations.items() if r.arity == 2}
+    return {
+        "vertices": statistics.domains[VERTEX],
+        "ids": manifest["domains"][VERTEX]["type"],
+        "edges": sum(edges.values()),
+        "directed": directed,
+        "relations": {
+            name: {
+                "edges": count,
+                "loops": statistics.relations[name].loops,
+                "rows": statistics.domains.get(f"{name} edge"),
+                "properties": dict(statistics.properties.get(f"{name} edge", {})),
+                "source": manifest["relations"][name]["source"],
+            }
+            for name, count in edges.items()
+        },
+        "labels": {name: r.tuples for name, r in statistics.relations.items() if r.arity == 1},
+        "vertex_properties": dict(statistics.properties.get(VERTEX, {})),
+        "bytes": index.bytes,
+        "bytes_per_edge": sum(manifest["files"][name]["bytes"] for name in tries) / max(1, sum(edges.values())),
+        "codes": manifest["codes"],
+        "shards": manifest["shards"],
+        "epoch": manifest["epoch"],
+        "format": manifest["version"],
+        "created": manifest["created"],
+        "degrees": manifest["degrees"]["histogram"],
+        "hubs": [{"id": ids[code].as_py(), "degree": degree} for code, degree in enumerate(hubs)],
+    }
+
+
+def show(said: dict[str, Any]) -> None:
+    """Print what an index holds."""
+    kind = "directed" if said["directed"] else "undirected"
+    click.echo(f"{said['vertices']:,} vertices (ids: {said['ids']}), {said['edges']:,} {kind} edges")
+    for name, relation in said["relations"].items():
+        source = relation["source"]
+        parts = [f"{source['rows']:,} rows read", f"{source['duplicates']:,} duplicates {_fate(relation)}"]
+        parts.append(f"{source['loops']:,} loops {'kept' if said['directed'] else 'dropped'}")
+        parts += [f"{source['nulls']:,} with NULL ids dropped"] if source["nulls"] else []
+        click.echo(f"  {name}: {relation['edges']:,} edges; {', '.join(parts)}")
+        if relation["properties"]:
+            click.echo(f"    properties: {_columns(relation['properties'])}")
+    if said["vertex_properties"]:
+        click.echo(f"  vertex properties: {_columns(said['vertex_properties'])}")
+    if said["labels"]:
+        click.echo("  labels: " + ", ".join(f"{name} {count:,}" for name, count in said["labels"].items()))
+    click.echo(
+        f"{said['bytes'] / 2**20:,.1f} MB on disk; lists {said['bytes_per_edge']:.1f} bytes an edge; "
+        f"{said['shards']} {'shard' if said['shards'] == 1 else 'shards'}, {said['codes']} codes, format {said['format']}"
+    )
+    if sum(said["degrees"]):
+        click.echo("degree        vertices")
+        for line in _bars(said["degrees"]):
+            click.echo(line)
+        click.echo("largest hubs: " + ", ".join(f"{hub['id']} ({hub['degree']:,})" for hub in said["hubs"]))
+
+
+def _fate(relation: dict[str, Any]) -> str:
+    return "dropped" if relation["rows"] is None else "kept as rows"
+
+
+def _columns(properties: dict[str, str]) -> str:
+    return ", ".join(f"{name} ({kind})" for name, kind in properties.items())
+
+
+def _bars(histogram: list[int]) -> list[str]:
+    """Return a bar for each range of degrees; a vertex more is at least a sliver."""
+    most = max(histogram)
+    lines = []
+    for bucket, count in enumerate(histogram):
+        low, high = (0, 0) if bucket == 0 else (1 << (bucket - 1), (1 << bucket) - 1)
+        if bucket == 0 and not count:
+            continue
+        span = f"{low:,}" if low == high else f"{low:,}-{high:,}"
+        eighths = -(-count * BAR * 8 // most)
+        bar = "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
+        lines.append(f"{span:>13} {count:>12,} {bar}".rstrip())
+    return lines

@@ -15,6 +15,7 @@ from bigjoin.cli.count import count
 from bigjoin.cli.demo import demo
 from bigjoin.cli.explain import explain
 from bigjoin.cli.find import find
+from bigjoin.cli.generate import generate
 from bigjoin.cli.index import index
 from bigjoin.errors import BigjoinError
 
@@ -32,7 +33,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, count, find, explain, index):
+for command in (demo, count, find, explain, index, generate):
     cli.add_command(command)
 
 

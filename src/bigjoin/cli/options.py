@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _UNDIRECTED = click.option("--undirected", is_flag=True, help="Read edges in both directions, without loops.")
 _MASTER = click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine].")
+_KINDS_OF_ID = click.Choice(["int", "string"])
+_IDS = click.option("--ids", type=_KINDS_OF_ID, default="int", show_default=True, help="Integers, or text such as v000123.")
 _QUERY = [
     _UNDIRECTED,
     click.option("--distinct", is_flag=True, help="A match's vertices differ."),
@@ -93,3 +95,6 @@ query_options = with_options(_QUERY, _RUN, _OUTPUT)
 
 index_options = with_options([_UNDIRECTED, _MASTER], _OUTPUT)
 """What building an index takes."""
+
+generate_options = with_options([_IDS, _MASTER], _OUTPUT)
+"""What generating a graph takes, whatever the family."""

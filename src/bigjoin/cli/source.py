@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def open_graph(source: str, options: Options, report: Reporter) -> Graph:
     """Return the graph of a source, building its index if need be."""
     from bigjoin.graph import Graph
-    from bigjoin.index.directory import is_index
+    from bigjoin.index.manifest import is_index
 
     remote = is_remote(source)
     path = Path(source)
@@ -68,7 +68,8 @@ def _opened(path: Path, options: Options, report: Reporter) -> Graph:
 
 
 def _cached(path: Path, options: Options, report: Reporter) -> Graph:
-    from bigjoin.graph import Graph, build_index
+    from bigjoin.graph import Graph
+    from bigjoin.indexing import build_index
 
     entry = cache_directory() / _entry_name(path, undirected=options.undirected)
     try:

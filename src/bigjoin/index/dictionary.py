@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil, floor, isinf
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bigjoin.index.values import Column, constant, plain, take
 from bigjoin.query.query import Value
 
 
@@ -18,11 +20,15 @@ from bigjoin.query.query import Value
 class Dictionary:
     """The ids of a domain by code, and each code's rank: the number of smaller ids."""
 
-    ids: pa.Array
+    ids: pa.Array | Column
     ranks: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def type(self) -> pa.DataType:
+        return self.ids.type
 
     @cached_property
     def _codes_by_rank(self) -> NDArray[np.int64]:
@@ -32,22 +38,20 @@ class Dictionary:
 
     def decode(self, codes: NDArray[Any]) -> pa.Array:
         """Return the ids of codes."""
-        return self.ids.take(pa.array(codes))
+        return take(self.ids, codes)
 
     def comparable(self, value: Value) -> bool:
-        """Tell whether a constant can be compared with the ids: text with text, numbers with numbers."""
-        kind = self.ids.type
-        if isinstance(value, str):
-            return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+        """Tell whether a constant can be compared with the ids: text with text, numbers with numbers, ISO text with times."""
+        return constant(value, self.type) is not None
 
     def smaller(self, value: Value, *, or_equal: bool = False) -> int:
         """Return how many ids are smaller than a constant (or equal to it), by binary search."""
+        bound = constant(value, self.type)
         low, high = 0, len(self.ids)
         while low < high:
             middle = (low + high) // 2
-            id_ = self.ids[int(self._codes_by_rank[middle])].as_py()
-            if id_ < value or (or_equal and id_ == value):
+            id_ = plain(self.ids[int(self._codes_by_rank[middle])])
+            if id_ < bound or (or_equal and id_ == bound):
                 low = middle + 1
             else:
                 high = middle
@@ -59,6 +63,50 @@ class Dictionary:
         if rank == self.smaller(value, or_equal=True):
             return None
         return int(self._codes_by_rank[rank])
+
+
+@dataclass(frozen=True)
+class RowNumbers:
+    """The dictionary of a domain whose ids are 0, 1, 2, ...: the rows of a source. Code, id and rank are one number."""
+
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.int64()
+
+    @property
+    def ids(self) -> pa.Array:
+        """All ids, made when they are asked for."""
+        return pa.array(np.arange(self.size))
+
+    @property
+    def ranks(self) -> NDArray[Any]:
+        """No ranks: codes can be compared as they are."""
+        return np.empty(0, code_type(self.size))
+
+    def decode(self, codes: NDArray[Any]) -> pa.Array:
+        """Return the ids of codes."""
+        return pa.array(codes.astype(np.int64))
+
+    def comparable(self, value: Value) -> bool:
+        """Tell whether a constant can be compared with the ids: only numbers can."""
+        return constant(value, self.type) is not None
+
+    def smaller(self, value: Value, *, or_equal: bool = False) -> int:
+        """Return how many ids are smaller than a constant (or equal to it)."""
+        bound = constant(value, self.type)
+        if isinstance(bound, float) and isinf(bound):
+            return self.size if bound > 0 else 0
+        return min(self.size, max(0, floor(bound) + 1 if or_equal else ceil(bound)))
+
+    def code(self, value: Value) -> int | None:
+        """Return the code of an id, or None where there is no such id."""
+        code = self.smaller(value)
+        return code if code != self.smaller(value, or_equal=True) else None
 
 
 def ranks_of(ids: pa.Array) -> NDArray[Any]:

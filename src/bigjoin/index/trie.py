@@ -1,7 +1,7 @@
 """A relation sorted by one column order, as a trie: the paper's extension index (section 2.2) for every prefix of that order.
 
-Level 0 is addressed by the code of the first column, each further level by the position of a value in the level above. So the
-size of an extension set is one subtraction, its contents are a slice, and membership is a binary search.
+Level 0 is addressed by the node of the first column's code, each further level by the position of a value in the level above.
+So the size of an extension set is one subtraction, its contents are a slice, and membership is a binary search.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.index.shards import WHOLE, Shards
 from bigjoin.kernels.walk import ascend, contains_tuples, descend
 from bigjoin.query.statistics import ListStatistics
 
 Codes: TypeAlias = NDArray[Any]
 """An array of codes: uint32 while they fit, uint64 beyond."""
+
+BLOCK = 1 << 20
+"""Lists looked at together where all of them are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Trie:
     levels: tuple[Level, ...]
     keyed: bool = True
     """Whether the first column addresses level 0; a projection to one column is a single list, without a key."""
+    shards: Shards = WHOLE
+    """How the lists of level 0 are dealt out; with one shard a code is its own node."""
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -51,7 +57,7 @@ class Trie:
         """Return the node of each of `count` keys, given column by column; -1 where a key is not in the relation."""
         if not key:
             return np.zeros(count, np.uint32)
-        nodes: NDArray[Any] = key[0]
+        nodes = self.shards.nodes(key[0])
         for level, codes in zip(self.levels, key[1:], strict=False):
             below = np.empty(count, np.int64)
             descend(level.offsets, level.values, nodes, codes, below)
@@ -74,17 +80,18 @@ class Trie:
             if depth:
                 columns.append(self.levels[depth - 1].values[nodes])
             elif self.keyed:
-                columns.append(nodes.astype(self.values.dtype))
+                columns.append(self.shards.codes(nodes).astype(self.values.dtype))
             positions = nodes
         return columns[::-1]
 
     def roots(self) -> Trie:
         """Return the projection to the first column: one list, of the values that occur there."""
-        return single_list(np.flatnonzero(np.diff(self.levels[0].offsets)).astype(self.values.dtype))
+        codes = self.shards.codes(np.flatnonzero(np.diff(self.levels[0].offsets)))
+        return single_list(np.sort(codes).astype(self.values.dtype))
 
     def upper_levels(self, count: int) -> Trie:
         """Return the projection to the first `count` columns, at least two of them."""
-        return Trie(self.levels[: count - 1])
+        return Trie(self.levels[: count - 1], shards=self.shards)
 
     def is_sound(self, domains: Sequence[int]) -> bool:
         """Tell whether every list lies within its values, and every value within its column's domain."""
@@ -99,17 +106,22 @@ class Trie:
 
     def statistics(self) -> ListStatistics:
         """Return the distribution of list lengths."""
-        lengths = np.diff(self.offsets)
-        lengths = lengths[lengths > 0].astype(np.float64)
-        if not len(lengths):
-            return ListStatistics(keys=0, mean=0.0, typical=0.0, longest=0)
-        total = lengths.sum()
-        return ListStatistics(
-            keys=len(lengths),
-            mean=float(total / len(lengths)),
-            typical=float((lengths**2).sum() / total),
-            longest=int(lengths.max()),
-        )
+        return list_statistics(self.offsets)
+
+
+def list_statistics(offsets: NDArray[np.int64]) -> ListStatistics:
+    """Return the distribution of the lengths of lists, a block of them at a time."""
+    keys = total = longest = 0
+    squares = 0.0
+    for first in range(0, len(offsets) - 1, BLOCK):
+        lengths = np.diff(offsets[first : first + BLOCK + 1])
+        keys += int(np.count_nonzero(lengths))
+        total += int(lengths.sum())
+        squares += float(np.square(lengths, dtype=np.float64).sum())
+        longest = max(longest, int(lengths.max(initial=0)))
+    if not total:
+        return ListStatistics(keys=0, mean=0.0, typical=0.0, longest=0)
+    return ListStatistics(keys=keys, mean=total / keys, typical=squares / total, longest=longest)
 
 
 def single_list(values: Codes) -> Trie:

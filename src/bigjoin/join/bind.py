@@ -178,7 +178,8 @@ def _seed_positions(trie: Trie, window: Window) -> tuple[int, int]:
     code = window.codes[0]
     if not trie.keyed:
         return int(np.searchsorted(trie.values, code)), int(np.searchsorted(trie.values, code, side="right"))
-    first, last = code, code + 1
+    first = int(trie.shards.nodes(np.array([code]))[0])
+    last = first + 1
     for level in trie.levels:
         first, last = int(level.offsets[first]), int(level.offsets[last])
     return first, last

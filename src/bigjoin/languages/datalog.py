@@ -12,7 +12,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 from lark.tree import Meta
 
 from bigjoin.errors import QueryError, Span
-from bigjoin.query.query import Atom, Comparison, Constant, Operand, Query
+from bigjoin.query.query import Atom, Comparison, Constant, Operand, Property, Query
 
 EXAMPLE = "tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b"
 
@@ -43,6 +43,12 @@ def parse_filters(text: str) -> tuple[Comparison, ...]:
     return filters
 
 
+def parse_properties(text: str) -> tuple[Property, ...]:
+    """Return the properties of a list such as `a.name, e.amount`."""
+    properties: tuple[Property, ...] = _parse(text, "properties")
+    return properties
+
+
 @cache
 def _grammar(start: str) -> Lark:
     grammar = Path(__file__).with_suffix(".lark").read_text(encoding="utf-8")
@@ -69,8 +75,8 @@ class _Build(Transformer):  # type: ignore[misc]
     def _span(self, meta: Meta) -> Span:
         return Span(self.text, meta.start_pos, meta.end_pos)
 
-    def head(self, _: Meta, names: list[Token]) -> Atom:
-        return Atom(str(names[0]), tuple(map(str, names[1:])))
+    def head(self, _: Meta, parts: list[Token]) -> tuple[str, list[Operand]]:
+        return str(parts[0]), [self._operand(token) for token in parts[1:]]
 
     def atom(self, meta: Meta, names: list[Token]) -> Atom:
         return Atom(str(names[0]), tuple(map(str, names[1:])), span=self._span(meta))
@@ -82,33 +88,39 @@ class _Build(Transformer):  # type: ignore[misc]
     def comparison(self, meta: Meta, parts: list[Token]) -> Comparison:
         left, operator, right = parts
         span = self._span(meta)
-        if left.type != "NAME" and right.type != "NAME":
+        comparison = Comparison(self._operand(left), _SYNONYMS.get(operator, str(operator)), self._operand(right), span)
+        if not comparison.attributes:
             raise QueryError(f"'{left} {operator} {right}' compares two constants", span, "compare an attribute")
-        return Comparison(_operand(left), _SYNONYMS.get(operator, str(operator)), _operand(right), span)
+        return comparison
 
     def filters(self, _: Meta, comparisons: list[Comparison]) -> tuple[Comparison, ...]:
         return tuple(comparisons)
 
+    def properties(self, _: Meta, tokens: list[Token]) -> tuple[Operand, ...]:
+        return tuple(self._operand(token) for token in tokens)
+
     def rule(self, _: Meta, parts: list[Any]) -> Query:
-        head, _, *body = parts
+        (name, head), _, *body = parts
         return Query(
-            name=head.relation,
-            head=head.attributes,
+            name=name,
+            head=tuple(head),
             atoms=tuple(part for part in body if isinstance(part, Atom)),
             filters=tuple(part for part in body if isinstance(part, Comparison)),
         )
 
-
-def _operand(token: Token) -> Operand:
-    match token.type:
-        case "NAME":
-            return str(token)
-        case "INTEGER":
-            return Constant(int(token))
-        case "DECIMAL":
-            return Constant(float(token))
-        case _:
-            return Constant(re.sub(r"\\(.)", r"\1", token[1:-1]))
+    def _operand(self, token: Token) -> Operand:
+        match token.type:
+            case "NAME":
+                return str(token)
+            case "PROPERTY":
+                attribute, _, name = token.partition(".")
+                return Property(attribute, name.strip('"'), Span(self.text, token.start_pos, token.end_pos))
+            case "INTEGER":
+                return Constant(int(token))
+            case "DECIMAL":
+                return Constant(float(token))
+            case _:
+                return Constant(re.sub(r"\\(.)", r"\1", token[1:-1]))
 
 
 def _syntax_error(text: str, start: str, error: UnexpectedInput) -> QueryError:
@@ -128,6 +140,10 @@ def _hint(text: str, start: str, error: UnexpectedInput, position: int) -> str:
     if start == "rule" and not re.search(r":=|:-|<-", text):
         return f"a rule has a head and ':=', for example {EXAMPLE}"
     inside_atom = text.count("(", 0, position) > text.count(")", 0, position)
+    if start == "properties":
+        return "list properties, for example a.name, b.name"
+    if inside_atom and re.match(r"\.|\w+\.", text[position:]):
+        return "atoms take attributes only; for a property, write edge(a,b), a.name = 'x'"
     if inside_atom and re.match(r"[-+.\d\"']", text[position:]):
         return "atoms take attributes only; for a constant, write edge(a,b), b = 5"
     names: set[str] = set()

@@ -13,7 +13,9 @@ from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.expand_induced import expand_induced
 from bigjoin.planner.keep_distinct import keep_distinct
 from bigjoin.planner.order_attributes import order_attributes
+from bigjoin.planner.read_pairs import read_pairs
 from bigjoin.planner.resolve_relations import resolve_relations
+from bigjoin.planner.resolve_terms import resolve_terms
 from bigjoin.planner.simplify import simplify
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
@@ -21,6 +23,8 @@ from bigjoin.query.statistics import Statistics
 
 PASSES = (
     resolve_relations,
+    resolve_terms,
+    read_pairs,
     expand_induced,
     simplify,
     order_attributes,

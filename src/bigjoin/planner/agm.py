@@ -18,7 +18,7 @@ from bigjoin.query.statistics import Statistics
 def agm_bound(query: Query, statistics: Statistics) -> float:
     """Return the bound for plain matches; flags and filters only make a result smaller."""
     atoms = list(dict.fromkeys(query.positive))
-    sizes = [statistics.relations[atom.relation].tuples for atom in atoms]
+    sizes = [statistics.of(atom).tuples for atom in atoms]
     if min(sizes) == 0:
         return 0.0
     covers = [[-1.0 * (attribute in atom.attributes) for atom in atoms] for attribute in query.attributes]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from bigjoin.planner.column_orders import extender, in_order, whole
 from bigjoin.planner.draft import Draft
 from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Step
 from bigjoin.query.query import Atom, Comparison
@@ -29,17 +30,17 @@ def _seed(draft: Draft) -> Seed:
 
     An order that no atom begins (only a caller can ask for one) starts from the values of its first attribute.
     """
-    extender = min((_whole(atom, draft) for atom in draft.positive if _begins(atom, draft)), key=_size(draft), default=None)
-    if extender is None:
-        atom = next(atom for atom in draft.positive if draft.order[0] in atom.attributes)
-        extender = _extender(atom, draft.order[0], ())
-    seed = Seed(extender)
+    beginning = [atom for atom in draft.positive if _begins(atom, draft)]
+    read_as_ordered = [atom for atom in beginning if in_order(atom, draft.order, draft.statistics)]
+    atom = min(read_as_ordered or beginning, key=lambda atom: _size(atom, draft), default=None)
+    first = _whole(atom, draft) if atom is not None else _listing(draft.order[0], draft)
+    seed = Seed(first)
     bound = seed.attributes
-    decided = [atom for atom in _decided(draft.atoms, bound, bound) if _whole(atom, draft) != extender]
+    decided = [atom for atom in _decided(draft.atoms, bound, bound) if not _says(first, atom)]
     return replace(
         seed,
         restrictions=_restrictions(draft, bound, bound),
-        checks=tuple(_whole(atom, draft) for atom in decided) + _projections(draft, bound, bound),
+        checks=_distinct([*(_whole(atom, draft) for atom in decided), *_projections(draft, bound, bound)]),
         filters=_decided(draft.filters, bound, bound),
     )
 
@@ -49,49 +50,62 @@ def _begins(atom: Atom, draft: Draft) -> bool:
     return set(draft.order[: len(attributes)]) == attributes
 
 
-def _size(draft: Draft) -> Callable[[Extender], tuple[int, int]]:
-    return lambda e: (-len(set(e.atom.attributes)), draft.statistics.relations[e.atom.relation].tuples)
+def _size(atom: Atom, draft: Draft) -> tuple[int, int]:
+    return -len(set(atom.attributes)), draft.statistics.of(atom).tuples
 
 
-def _whole(atom: Atom, draft: Draft) -> Extender:
-    """Return the atom with all its columns, in the attribute order."""
-    return Extender(atom, tuple(sorted(range(len(atom.attributes)), key=lambda c: draft.order.index(atom.attributes[c]))))
+def _says(seed: Extender, atom: Atom) -> bool:
+    """Tell whether the seed's tuples satisfy an atom by themselves: its own, and the pair where they are rows."""
+    read = tuple(a for c, a in enumerate(seed.atom.attributes) if c in seed.columns)
+    return not atom.negated and atom.relation == seed.atom.relation and read[: len(atom.attributes)] == atom.attributes
 
 
 def _step(attribute: str, bound: tuple[str, ...], draft: Draft) -> Step:
     now = (*bound, attribute)
     extenders, excluders, checks = [], [], []
     for atom in _decided(draft.atoms, now, (attribute,)):
-        extender = _extender(atom, attribute, bound)
+        found = extender(atom, attribute, bound, draft.statistics)
         repeated = atom.attributes.count(attribute) > 1
-        if repeated:
+        if repeated or found is None:
             checks.append(_whole(atom, draft))
+        if found is None:
+            continue
         if atom.negated:
-            excluders += [] if repeated else [extender]
-        elif extender.key or len(atom.attributes) == 1:
-            extenders.append(extender)
+            excluders += [] if repeated else [found]
+        elif found.key or len(atom.attributes) == 1:
+            extenders.append(found)
     for atom in draft.positive:
-        partial = attribute in atom.attributes and not set(atom.attributes) <= set(now)
-        if partial and (extender := _extender(atom, attribute, bound)).key:
-            extenders.append(extender)
+        if attribute in atom.attributes and not set(atom.attributes) <= set(now):
+            partial = extender(atom, attribute, bound, draft.statistics)
+            extenders += [partial] if partial is not None and partial.key else []
     projections = _projections(draft, now, (attribute,))
     if not extenders:  # a cross product: any atom of the attribute's component can list its values
-        atom = next(atom for atom in draft.positive if attribute in atom.attributes)
-        extenders.append(_extender(atom, attribute, ()))
-    extenders += [p for p in projections if p not in extenders]
+        extenders.append(_listing(attribute, draft))
     return Step(
         attribute,
-        tuple(extenders),
+        _distinct([*extenders, *projections]),
         tuple(excluders),
         _restrictions(draft, now, (attribute,)),
         tuple(checks),
-        tuple(f if f.left == attribute else f.flipped() for f in _decided(draft.filters, now, (attribute,))),
+        tuple(f.led_by(attribute) for f in _decided(draft.filters, now, (attribute,))),
     )
 
 
-def _extender(atom: Atom, attribute: str, bound: Sequence[str]) -> Extender:
-    keys = tuple(c for c, a in enumerate(atom.attributes) if a in bound)
-    return Extender(atom, (*keys, atom.attributes.index(attribute)))
+def _whole(atom: Atom, draft: Draft) -> Extender:
+    return whole(atom, draft.order, draft.statistics)
+
+
+def _listing(attribute: str, draft: Draft) -> Extender:
+    """Return an atom as the list of all the attribute's values there; only an order that a caller asks for may lack one."""
+    for atom in draft.positive:
+        if attribute in atom.attributes and (found := extender(atom, attribute, (), draft.statistics)):
+            return found
+    raise ValueError(f"the order {draft.order} binds {attribute!r} before the attributes that lead to it in the index")
+
+
+def _distinct(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
+    """Drop extenders that read the same list as one before them, as pays(a, b, _) does after pays(a, b)."""
+    return tuple({(e.atom.relation, e.columns, e.key, e.attribute, e.atom.negated): e for e in reversed(extenders)}.values())[::-1]
 
 
 def _projections(draft: Draft, bound: Sequence[str], new: Sequence[str]) -> tuple[Extender, ...]:
@@ -102,12 +116,13 @@ def _projections(draft: Draft, bound: Sequence[str], new: Sequence[str]) -> tupl
     """
     if len({atom.relation for atom in draft.positive}) == 1:
         return ()
-    return tuple(
-        Extender(atom, (atom.attributes.index(attribute),))
+    found = (
+        extender(atom, attribute, (), draft.statistics)
         for attribute in new
         for atom in draft.positive
         if set(atom.attributes) & set(bound) == {attribute} and set(atom.attributes) != {attribute}
     )
+    return tuple(e for e in found if e is not None)
 
 
 def _decided(parts: Sequence[_Part], bound: Sequence[str], new: Sequence[str]) -> tuple[_Part, ...]:

@@ -33,5 +33,5 @@ class Draft:
         """Return the domain that an attribute ranges over."""
         for atom in self.positive:
             if attribute in atom.attributes:
-                return self.statistics.relations[atom.relation].domains[atom.attributes.index(attribute)]
+                return self.statistics.of(atom).domains[atom.attributes.index(attribute)]
         raise KeyError(attribute)

@@ -9,10 +9,11 @@ from bigjoin.query.query import Atom
 
 
 def drop_implied(draft: Draft) -> Draft:
-    """Drop `not edge(x, x)` where the relation has no loops."""
+    """Drop `not edge(x, x)`, and `not edge(x, x, id)`, where the relation has no loops."""
 
     def cannot_fail(atom: Atom) -> bool:
-        loop = len(atom.attributes) > 1 and len(set(atom.attributes)) == 1
-        return atom.negated and loop and draft.statistics.relations[atom.relation].loops == 0
+        relation = draft.statistics.relations[atom.relation]
+        loop = relation.arity > 1 and len(set(atom.attributes[: relation.arity])) == 1
+        return atom.negated and loop and relation.loops == 0
 
     return replace(draft, atoms=tuple(atom for atom in draft.atoms if not cannot_fail(atom)))

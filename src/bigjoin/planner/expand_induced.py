@@ -13,13 +13,15 @@ def expand_induced(draft: Draft) -> Draft:
     """Add `not r(x, y)` for each relation r of the query and attributes x, y that no atom r(x, y) joins.
 
     Loops count: where a directed relation holds edge(x, x) and the query does not ask for it, x is not induced. In a
-    symmetric relation edge(y, x) is the same tuple as edge(x, y).
+    symmetric relation edge(y, x) is the same tuple as edge(x, y). Labels, relations of one column, join nothing.
     """
     if not draft.query.induced:
         return draft
     added = []
     for relation in dict.fromkeys(atom.relation for atom in draft.positive):
         statistics = draft.statistics.relations[relation]
+        if statistics.arity == 1:
+            continue
         asked = {atom.attributes for atom in draft.positive if atom.relation == relation}
         if statistics.symmetric:
             asked |= {attributes[::-1] for attributes in asked}

@@ -18,9 +18,10 @@ def keep_distinct(draft: Draft) -> Draft:
     apart |= {
         frozenset(atom.attributes)
         for atom in draft.positive
-        if len(atom.attributes) == 2 and draft.statistics.relations[atom.relation].loops == 0
+        if len(atom.attributes) == 2 and draft.statistics.of(atom).loops == 0
     }
-    apart |= {frozenset(f.attributes) for f in draft.filters if f.op in ("<", ">") and len(f.attributes) == 2}
+    compared = [f for f in draft.filters if f.op in ("<", ">") and not f.properties]
+    apart |= {frozenset(f.attributes) for f in compared if len(f.attributes) == 2}
     added = tuple(
         Comparison(a, "!=", b)
         for a, b in combinations(draft.order, 2)

@@ -13,8 +13,9 @@ from itertools import permutations
 from math import prod
 
 from bigjoin.errors import DisconnectedError
+from bigjoin.planner.column_orders import extender, in_order
 from bigjoin.planner.draft import Draft
-from bigjoin.query.query import Atom, Comparison
+from bigjoin.query.query import Atom, Comparison, Constant
 
 BEAM = 720
 """Partial orders kept at each length: all of them up to six attributes."""
@@ -22,7 +23,8 @@ BEAM = 720
 CLOSURE = 0.05
 """The least chance that two neighbours of a vertex are neighbours: real graphs are clustered."""
 
-_SELECTIVITY = {"<": 0.5, "<=": 0.5, ">": 0.5, ">=": 0.5, "!=": 1.0}
+_SELECTIVITY = {"<": 0.5, "<=": 0.5, ">": 0.5, ">=": 0.5, "!=": 1.0, "=": 0.1}
+"""How much a comparison leaves; one for equal ids is known better."""
 
 
 def order_attributes(draft: Draft) -> Draft:
@@ -38,7 +40,7 @@ def order_attributes(draft: Draft) -> Draft:
         grown = [order for order in orders if len(order[1]) != size]
         for cost, order in orders:
             if len(order) == size:
-                grown += [(cost + estimate.work(a, order), (*order, a)) for a in _reachable(order, draft)]
+                grown += [(cost + estimate.work(a, order), (*order, a)) for a in estimate.reachable(frozenset(order))]
         orders = sorted(grown, key=lambda entry: (entry[0], [names.index(a) for a in entry[1]]))
         orders = orders[:BEAM] if size >= longest else orders
     return replace(draft, order=orders[0][1])
@@ -67,20 +69,14 @@ def _refuse_disconnected(draft: Draft) -> None:
 
 def _seeds(draft: Draft, estimate: _Estimate) -> list[tuple[float, tuple[str, ...]]]:
     """Return the orders of each atom's attributes, those with a constant first, so that seeds can be looked up."""
-    constants = {f.left for f in draft.filters if f.op == "=" and not isinstance(f.right, str)}
-    orders = {
-        tuple(sorted(order, key=lambda a: a not in constants))
-        for atom in draft.positive
-        for order in permutations(dict.fromkeys(atom.attributes))
-    }
+    constants = {f.left for f in draft.filters if f.op == "=" and isinstance(f.right, Constant)}
+    orders = set()
+    for atom in draft.positive:
+        for order in permutations(dict.fromkeys(atom.attributes)):
+            if in_order(atom, order, draft.statistics):
+                looked_up = tuple(sorted(order, key=lambda a: a not in constants))
+                orders.add(looked_up if in_order(atom, looked_up, draft.statistics) else order)
     return [(estimate.prefixes(frozenset(order)), order) for order in orders]
-
-
-def _reachable(order: tuple[str, ...], draft: Draft) -> list[str]:
-    """Return the attributes that an extender can propose next; if there are none, those of another part."""
-    left = [a for a in draft.attributes if a not in order]
-    near = [a for a in left if any(a in atom.attributes and set(order) & set(atom.attributes) for atom in draft.positive)]
-    return near or left
 
 
 class _Estimate:
@@ -90,6 +86,18 @@ class _Estimate:
         self.draft, self.statistics = draft, draft.statistics
         self.prefixes = cache(self._prefixes)
         self.proposals = cache(self._proposals)
+        self.reachable = cache(self._reachable)
+
+    def _reachable(self, bound: frozenset[str]) -> list[str]:
+        """Return the attributes that an extender can propose next; if there are none, those of another part."""
+        near, listed = [], []
+        for attribute in self.draft.attributes:
+            if attribute not in bound:
+                atoms = [atom for atom in self.draft.positive if attribute in atom.attributes]
+                found = [extender(atom, attribute, tuple(bound), self.statistics) for atom in atoms]
+                near += [attribute] if any(e is not None and e.key for e in found) else []
+                listed += [attribute] if any(extender(atom, attribute, (), self.statistics) for atom in atoms) else []
+        return near or listed
 
     def work(self, attribute: str, order: tuple[str, ...]) -> float:
         """Estimate a step: its prefixes, and the proposals of each run of them."""
@@ -107,10 +115,13 @@ class _Estimate:
         estimate = 1.0
         seen: set[str] = set()
         for atom in self._connected_order(bound):
-            relation = self.statistics.relations[atom.relation]
-            typical = [lists.typical for lists in relation.lists.values()] or [relation.tuples ** (1 / relation.arity)]
+            relation = self.statistics.of(atom)
+            typical = [lists.typical for columns, lists in relation.lists.items() if len(columns) == relation.arity]
+            typical = typical or [relation.tuples ** (1 / relation.arity)]
             attributes = set(atom.attributes)
-            if attributes <= seen:
+            if attributes <= seen and relation.arity == 1:
+                estimate *= min(1.0, relation.tuples / max(1, self.statistics.domains[relation.domains[0]]))
+            elif attributes <= seen:
                 estimate *= min(1.0, max(CLOSURE, prod(typical) / max(1.0, float(relation.tuples))))
             else:
                 estimate *= min(typical) if attributes & seen else relation.tuples
@@ -135,14 +146,16 @@ class _Estimate:
         lengths = [float(self._domain(attribute))]
         for atom in self.draft.positive:
             if attribute in atom.attributes and bound & set(atom.attributes):
-                relation = self.statistics.relations[atom.relation]
-                keys = tuple(c for c, a in enumerate(atom.attributes) if a in bound)
-                lists = relation.lists.get((*keys, atom.attributes.index(attribute)))
+                relation = self.statistics.of(atom)
+                served = extender(atom, attribute, tuple(bound), self.statistics)
+                if served is None:
+                    continue
+                lists = relation.lists.get(served.columns)
                 lengths.append(lists.typical if lists else relation.tuples ** (1 / relation.arity))
         return min(lengths)
 
     def _selectivity(self, comparison: Comparison) -> float:
-        if comparison.op == "=":
+        if comparison.op == "=" and not comparison.properties:
             return 1 / max(1, self._domain(comparison.attributes[0]))
         return _SELECTIVITY[comparison.op]
 

@@ -12,7 +12,8 @@ def simplify(draft: Draft) -> Draft:
     """Drop repeated atoms and filters, and filters that always hold.
 
     In a symmetric relation edge(b, a) is edge(a, b). Where a match's values differ anyway, `a != b` always holds and `a <= b`
-    is `a < b`; left as they are, they would look like an asymmetry and make `unique` count too much.
+    is `a < b`; left as they are, they would look like an asymmetry and make `unique` count too much. Properties of different
+    values may be equal, and a missing one equals nothing, so comparisons of properties stay as they are.
     """
     atoms = tuple(dict.fromkeys(canonical_atom(atom, draft) for atom in draft.atoms))
     filters = tuple(dict.fromkeys(_canonical_filter(comparison, draft) for comparison in draft.filters))
@@ -24,16 +25,18 @@ def canonical_atom(atom: Atom, draft: Draft) -> Atom:
     if not draft.statistics.relations[atom.relation].symmetric:
         return atom
     rank = {attribute: i for i, attribute in enumerate(draft.attributes)}
-    return replace(atom, attributes=tuple(sorted(atom.attributes, key=rank.__getitem__)))
+    return replace(atom, attributes=(*sorted(atom.attributes[:2], key=rank.__getitem__), *atom.attributes[2:]))
 
 
 def _canonical_filter(comparison: Comparison, draft: Draft) -> Comparison:
     canonical = comparison.canonical()
-    apart = len(set(canonical.attributes)) == 2 and draft.query.injective
+    apart = len(set(canonical.attributes)) == 2 and draft.query.injective and not canonical.properties
     return replace(canonical, op="<") if apart and canonical.op == "<=" else canonical
 
 
 def _always_holds(comparison: Comparison, draft: Draft) -> bool:
+    if comparison.properties:
+        return False
     if comparison.left == comparison.right:
         return comparison.op in ("=", "<=", ">=")
     both = isinstance(comparison.left, str) and isinstance(comparison.right, str)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from bigjoin.errors import QueryError, Span, did_you_mean
 
-Value: TypeAlias = int | float | str
+Value: TypeAlias = bool | int | float | str
 
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 """The operator that holds when the two sides of a comparison change places."""
@@ -20,10 +21,38 @@ class Constant:
     value: Value
 
     def __str__(self) -> str:
+        if isinstance(self.value, bool):
+            return str(self.value).lower()
         return repr(self.value) if isinstance(self.value, str) else str(self.value)
 
 
-Operand: TypeAlias = "str | Constant"
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property of what an attribute stands for: of a vertex, or of the edge that an edge id names."""
+
+    attribute: str
+    name: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def column(self) -> str:
+        """The name of its column in a result: a plain word, which Spark need not quote."""
+        return re.sub(r"\W", "_", f"{self.attribute}_{self.name}")
+
+    def __str__(self) -> str:
+        plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.name)
+        return f"{self.attribute}.{self.name}" if plain else f'{self.attribute}."{self.name}"'
+
+
+Term: TypeAlias = "str | Property"
+"""What a head lists: an attribute, or a property of one."""
+
+Operand: TypeAlias = "str | Property | Constant"
+
+
+def attribute_of(term: Term) -> str:
+    """Return the attribute that a term is about."""
+    return term.attribute if isinstance(term, Property) else term
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +74,7 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A filter about users' ids (never about codes)."""
+    """A filter about users' ids (never about codes) and properties."""
 
     left: Operand
     op: str
@@ -54,33 +83,50 @@ class Comparison:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        return tuple(side for side in (self.left, self.right) if isinstance(side, str))
+        return tuple(attribute_of(side) for side in (self.left, self.right) if not isinstance(side, Constant))
+
+    @property
+    def properties(self) -> tuple[Property, ...]:
+        return tuple(side for side in (self.left, self.right) if isinstance(side, Property))
 
     def flipped(self) -> Comparison:
         """Return the same condition with its sides exchanged."""
         return Comparison(self.right, FLIPPED[self.op], self.left, self.span)
 
+    def led_by(self, attribute: str) -> Comparison:
+        """Return the same condition with the side that is about the attribute on the left."""
+        leads = not isinstance(self.left, Constant) and attribute_of(self.left) == attribute
+        return self if leads else self.flipped()
+
     def canonical(self) -> Comparison:
         """Return the one form that equal conditions share: attribute first, then `<` or `<=` or the smaller name."""
-        if not isinstance(self.left, str):
+        if isinstance(self.left, Constant):
             return self.flipped()
-        if not isinstance(self.right, str):
+        if isinstance(self.right, Constant):
             return self
-        backwards = self.op in (">", ">=") or (self.op in ("=", "!=") and self.right < self.left)
+        backwards = self.op in (">", ">=") or (self.op in ("=", "!=") and str(self.right) < str(self.left))
         return self.flipped() if backwards else self
 
     def renamed(self, names: dict[str, str]) -> Comparison:
         """Return the comparison with its attributes replaced."""
-        left, right = (names[side] if isinstance(side, str) else side for side in (self.left, self.right))
+        left, right = (_renamed(side, names) for side in (self.left, self.right))
         return replace(self, left=left, right=right)
 
     def __str__(self) -> str:
         return f"{self.left} {self.op} {self.right}"
 
 
+def _renamed(side: Operand, names: dict[str, str]) -> Operand:
+    if isinstance(side, Property):
+        return replace(side, attribute=names[side.attribute])
+    return names[side] if isinstance(side, str) else side
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A rule `name(head) := atoms, filters` and the meaning its flags give it.
+
+    The head lists every attribute, and perhaps properties of some: columns of the result.
 
     Without flags a match is any binding of the attributes that satisfies every atom (a homomorphism). `distinct`: a
     match's values differ. `unique`: distinct, and one match for each class under the query's automorphisms. `induced`:
@@ -88,13 +134,18 @@ class Query:
     """
 
     name: str
-    head: tuple[str, ...]
+    head: tuple[Term, ...]
     atoms: tuple[Atom, ...]
     filters: tuple[Comparison, ...] = ()
     distinct: bool = False
     unique: bool = False
     induced: bool = False
     cross_product: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the result's columns, in the order of the head."""
+        return tuple(term.column if isinstance(term, Property) else term for term in self.head)
 
     @property
     def positive(self) -> tuple[Atom, ...]:
@@ -112,7 +163,7 @@ class Query:
     def __str__(self) -> str:
         body = ", ".join(str(part) for part in (*self.atoms, *self.filters))
         flags = [flag for flag in ("distinct", "unique", "induced") if getattr(self, flag)]
-        return f"{self.name}({', '.join(self.head)}) := {body}" + (f"  [{', '.join(flags)}]" if flags else "")
+        return f"{self.name}({', '.join(map(str, self.head))}) := {body}" + (f"  [{', '.join(flags)}]" if flags else "")
 
 
 def validate(query: Query) -> Query:
@@ -129,17 +180,22 @@ def validate(query: Query) -> Query:
                     part.span,
                     did_you_mean(attribute, bound) or f"the atoms bind {', '.join(bound)}",
                 )
-    for attribute in query.head:
-        if attribute not in bound:
-            raise QueryError(
-                f"attribute {attribute!r} of the head is not bound by any atom",
-                hint=did_you_mean(attribute, bound) or f"the atoms bind {', '.join(bound)}",
-            )
-    if len(set(query.head)) != len(query.head):
+    for term in query.head:
+        if attribute_of(term) not in bound:
+            what = f"attribute {term!r} of the head" if isinstance(term, str) else f"attribute {term.attribute!r} in '{term}'"
+            hint = did_you_mean(attribute_of(term), bound) or f"the atoms bind {', '.join(bound)}"
+            raise QueryError(f"{what} is not bound by any atom", None if isinstance(term, str) else term.span, hint)
+    named = [term for term in query.head if isinstance(term, str)]
+    if len(set(named)) != len(named):
         raise QueryError("the head names an attribute twice", hint=f"write {query.name}({', '.join(bound)})")
-    if missing := [a for a in bound if a not in query.head]:
+    if missing := [a for a in bound if a not in named]:
         raise QueryError(
             f"the head of {query.name!r} leaves out {', '.join(missing)}",
             hint=f"a match binds every attribute: write {query.name}({', '.join(bound)}), and select columns afterwards",
         )
+    for i, term in enumerate(query.head):
+        if isinstance(term, Property) and term.column in query.columns[:i] + query.columns[i + 1 :]:
+            other = next(t for j, t in enumerate(query.head) if j != i and query.columns[j] == term.column)
+            same = f"'{term}' is listed twice" if other == term else f"'{term}' and '{other}' both become column {term.column!r}"
+            raise QueryError(same, term.span, "leave one out" if other == term else "rename an attribute")
     return query

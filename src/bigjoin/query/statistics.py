@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bigjoin.query.query import Atom
+
 
 @dataclass(frozen=True, slots=True)
 class ListStatistics:
@@ -26,10 +28,13 @@ class RelationStatistics:
     domains: tuple[str, ...]
     tuples: int
     symmetric: bool = False
-    """Whether exchanging the two columns leaves the relation as it is (an undirected graph)."""
+    """Whether exchanging the first two columns leaves the relation as it is (an undirected graph)."""
     loops: int = 0
     """Tuples whose columns are all equal."""
     lists: Mapping[tuple[int, ...], ListStatistics] = field(default_factory=dict)
+    """By column order, which says what orders there are; none at all stands for every order."""
+    rows: RelationStatistics | None = None
+    """The relation with one column more, the id of a row: one tuple for each row of the source."""
 
     @property
     def arity(self) -> int:
@@ -38,10 +43,21 @@ class RelationStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """All relations by name, and the number of values in each domain."""
+    """All relations by name, the number of values in each domain, and the properties that they have."""
 
     relations: Mapping[str, RelationStatistics]
     domains: Mapping[str, int]
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By domain: the names of its properties, and their Arrow types as text."""
+
+    def of(self, atom: Atom) -> RelationStatistics:
+        """Return the statistics of what an atom reads: its relation, or the rows of it if it has one attribute more."""
+        relation = self.relations[atom.relation]
+        return relation.rows if relation.rows is not None and len(atom.attributes) > relation.arity else relation
+
+    def is_id(self, domain: str, name: str) -> bool:
+        """Tell whether a property is the id itself: `a.id` is, unless the source has a column of that name."""
+        return name == "id" and name not in self.properties.get(domain, {})
 
 
 def assumed_graph(*, symmetric: bool) -> Statistics:

@@ -1,4 +1,4 @@
-"""Read edges with Spark: text in any of the usual forms, Parquet, or a DataFrame, always ending as columns src and dst."""
+"""Rows that only Spark can read: DataFrames, and sources on other machines. Local files are read by the tasks themselves."""
 
 from __future__ import annotations
 
@@ -12,55 +12,65 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.build import edge_columns
-from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix, is_remote
+from bigjoin.ingest.table import Kind, Table, choose, warn_left_out
+from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
 from bigjoin.spark.session import scratch_directory
 
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_TEXTS = (T.StringType, T.VarcharType, T.CharType)
+_OTHERS = (T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType)
+_IDS = (*_INTEGERS, *_TEXTS, *_OTHERS)
+_PROPERTIES = (*_IDS, T.BooleanType, T.FloatType, T.DoubleType)
 
 
-def read_edges(spark: SparkSession, source: str) -> DataFrame:
-    """Return the edges of a file or folder as (src, dst): long ids if all are integers, else text."""
-    is_local = not is_remote(source)
-    path = Path(source).absolute()
-    if path.suffix.lower() in UNREADABLE:
-        raise SourceError(f"{source}: Spark does not read {path.suffix}; use {', '.join(COMPRESSED)} or no compression")
-    if is_local and not path.exists():
-        raise SourceError(f"there is no file {source}")
-    uri = spark_path(path) if is_local else source
-    if is_local and path.is_dir() and not list(path.rglob("*.parquet")):
-        raise SourceError(f"{source} is neither an index (it has no manifest.json) nor a folder of Parquet files")
-    if (is_local and path.is_dir()) or format_suffix(source) == ".parquet":
-        return _read_parquet(spark, uri, source)
-    return _read_text(spark, uri, source)
-
-
-def edges_of(frame: DataFrame, source: str) -> DataFrame:
-    """Return src and dst of a frame: the columns of that name (or source/target, from/to), else its first two."""
-    chosen = edge_columns(frame.columns) or frame.columns[:2]
-    if len(chosen) < 2:
-        raise SourceError(f"{source} has {len(frame.columns)} column(s); edges need two, src and dst")
-    kinds = [frame.schema[name].dataType for name in chosen]
-    for name, kind in zip(chosen, kinds, strict=True):
-        if not isinstance(kind, (*_INTEGERS, T.StringType)):
-            raise SourceError(f"column {name!r} of {source} is {kind.simpleString()}; ids are integers or text: cast it")
-    integers = [isinstance(kind, _INTEGERS) for kind in kinds]
-    if integers[0] != integers[1]:
-        raise SourceError(
-            f"columns {chosen[0]!r} and {chosen[1]!r} of {source} differ in type "
-            f"({kinds[0].simpleString()}, {kinds[1].simpleString()}): cast one of them"
-        )
-    target = "long" if all(integers) else "string"
-    return frame.select(
-        *(F.col(_quoted(name)).cast(target).alias(end) for name, end in zip(chosen, ("src", "dst"), strict=True))
-    )
-
-
-def _read_parquet(spark: SparkSession, uri: str, source: str) -> DataFrame:
+def read_frame(spark: SparkSession, source: str) -> DataFrame:
+    """Return the rows of a remote source: Parquet with all its columns, text as src and dst."""
+    if Path(source).suffix.lower() in UNREADABLE:
+        raise SourceError(f"{source}: Spark does not read {Path(source).suffix}; use {', '.join(COMPRESSED)} or no compression")
+    if format_suffix(source) in (".txt", ".csv", ".tsv"):
+        return _read_text(spark, source, source)
     with reading(source):
-        return edges_of(spark.read.parquet(uri), source)
+        return spark.read.parquet(source)
+
+
+def frame_table(frame: DataFrame, source: str, kind: Kind, *, properties: bool) -> tuple[Table, DataFrame]:
+    """Return what is known of a frame, and the frame with its ids first, of one type, and what can be properties."""
+    names, others = choose(kind, frame.columns, source, columns=None, properties=properties)
+    types = [frame.schema[name].dataType for name in names]
+    for name, found in zip(names, types, strict=True):
+        if not isinstance(found, _IDS):
+            raise SourceError(
+                f"column {name!r} of {source} is {found.simpleString()}; "
+                "ids are integers, text, decimals, dates or binary: cast it"
+            )
+    common = _common_type(types)
+    if common is None:
+        shown = ", ".join(found.simpleString() for found in types)
+        raise SourceError(f"columns {names[0]!r} and {names[1]!r} of {source} differ in type ({shown}): cast one of them")
+    simple = [name for name in others if isinstance(frame.schema[name].dataType, _PROPERTIES)]
+    warn_left_out(source, [name for name in others if name not in simple], "its type is nested or unknown")
+    chosen = [F.col(_quoted(name)).cast(common).alias(end) for name, end in zip(names, kind.ends, strict=True)]
+    selected = frame.select(*chosen, *(F.col(_quoted(name)) for name in simple))
+    schema = to_arrow_schema(selected.schema)
+    return Table(source=source, keys=tuple(names), schema=schema, splits=(), rows=None, span=None), selected
+
+
+def _common_type(kinds: list[T.DataType]) -> T.DataType | None:
+    """Return the one type of ids: that of both ends, or the wider of two that are of a kind."""
+    first, last = kinds[0], kinds[-1]
+    if first == last:
+        return first
+    if isinstance(first, _INTEGERS) and isinstance(last, _INTEGERS):
+        return max(kinds, key=lambda kind: _INTEGERS.index(type(kind)))
+    if isinstance(first, T.DecimalType) and isinstance(last, T.DecimalType):
+        scale = max(first.scale, last.scale)
+        digits = max(first.precision - first.scale, last.precision - last.scale)
+        return T.DecimalType(min(38, digits + scale), scale)
+    return T.StringType() if isinstance(first, _TEXTS) and isinstance(last, _TEXTS) else None
 
 
 def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:

@@ -47,7 +47,8 @@ class Job:
     """A plan over an index, cut for tasks: what each task needs to know, and all that travels to it."""
 
     plan: Plan
-    path: str
+    index: Index
+    """The version that the plan was made for, whatever has been written since."""
     ranges: tuple[tuple[tuple[int, int], ...], ...]
     batch_size: int
     limit: int | None = None
@@ -57,15 +58,15 @@ class Job:
         return sum(last - first for task in self.ranges for first, last in task)
 
     def bound(self) -> BoundPlan:
-        """Open the index here, in the task, and bind the plan to it."""
-        return bind(self.plan, Index.open(self.path))
+        """Bind the plan to the index, here in the task."""
+        return bind(self.plan, self.index)
 
 
 def prepare(plan: Plan, index: Index, *, tasks: int, batch_size: int, limit: int | None = None) -> Job:
     """Cut the seeds of a plan into ranges of equal estimated work, dealt to tasks in turn."""
     ranges = equal_ranges(bind(plan, index), tasks * RANGES_PER_TASK)
     dealt = tuple(tuple(ranges[task::tasks]) for task in range(tasks))
-    return Job(plan, str(index.path.absolute()), tuple(r for r in dealt if r) or ((),), batch_size, limit)
+    return Job(plan, index, tuple(r for r in dealt if r) or ((),), batch_size, limit)
 
 
 def count(spark: SparkSession, job: Job, *, progress: Callable[[float], None] | None = None) -> tuple[int, dict[str, Any]]:

@@ -9,22 +9,48 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from bigjoin import errors
+from bigjoin.spark.progress import Meter, watching
+
 _Item = TypeVar("_Item")
 
 
-def run_tasks(spark: SparkSession, function: Callable[[_Item], Any], items: Sequence[_Item]) -> list[Any]:
+def run_tasks(
+    spark: SparkSession,
+    function: Callable[[_Item], Any],
+    items: Sequence[_Item],
+    *,
+    progress: Callable[[float], None] | None = None,
+) -> list[Any]:
     """Return function(item) for each item, in their order; results travel as JSON, so they say where data lies, not what it is.
 
-    A task may run twice: what a function writes must have a name of its own, or the same bytes each time.
+    A task may run twice: what a function writes must have a name of its own, or the same bytes each time. An error that
+    tells the user something is raised here as it was raised there.
     """
     if not items:
         return []
+    with watching(len(items), progress) as meter:
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                result = json.dumps(function(items[number]))
-                yield pa.RecordBatch.from_pydict({"item": [number], "result": [result]})
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    result = _attempt(function, items[number])
+                    Meter(meter, number).advance(1)
+                    yield pa.RecordBatch.from_pydict({"item": [number], "result": [json.dumps(result)]})
 
-    rows = spark.range(0, len(items), 1, len(items)).mapInArrow(run, "item long, result string").toArrow()
-    return [json.loads(result) for result in rows.sort_by("item")["result"].to_pylist()]
+        rows = spark.range(0, len(items), 1, len(items)).mapInArrow(run, "item long, result string").toArrow()
+    results = [json.loads(result) for result in rows.sort_by("item")["result"].to_pylist()]
+    for result in results:
+        if "error" in result:
+            raise getattr(errors, result["error"])(result["message"])
+    return [result["value"] for result in results]
+
+
+def _attempt(function: Callable[[_Item], Any], item: _Item) -> dict[str, Any]:
+    try:
+        return {"value": function(item)}
+    except errors.BigjoinError as error:
+        return {"error": type(error).__name__, "message": str(error)}
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        return {"error": "OutputError", "message": f"{error.strerror or error}{where}"}

@@ -1,0 +1,92 @@
+"""The manifest: the one file that says what an index is. Replacing it atomically is the commit.
+
+`docs/index-format.md` describes every field, for programs that are not this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from bigjoin.errors import IndexFormatError
+
+MANIFEST = "manifest.json"
+FORMAT = "bigjoin-index"
+FORMAT_VERSION = 2
+BUILD = "build-"
+"""How the folders begin that hold the files of one build."""
+LOCK = ".lock"
+
+_SECTIONS = {"identity", "codes", "shards", "epoch", "domains", "relations", "files"}
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return the manifest of a directory, or raise IndexFormatError that says what is wrong with it."""
+    file = path / MANIFEST
+    if not path.is_dir():
+        raise IndexFormatError(f"there is no index at {path}")
+    if not file.is_file():
+        raise IndexFormatError(f"{path} is not an index: it has no {MANIFEST}; build one with 'bigjoin index SOURCE DIR'")
+    try:
+        manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        known = manifest["format"] == FORMAT
+        version = int(manifest["version"])
+    except (ValueError, KeyError, TypeError):
+        raise IndexFormatError(f"{file} is not a bigjoin manifest; build the index again") from None
+    if not known:
+        raise IndexFormatError(f"{file} is not a bigjoin manifest")
+    if version > FORMAT_VERSION:
+        raise IndexFormatError(
+            f"the index {path} has format version {version}, and this bigjoin reads up to {FORMAT_VERSION}: upgrade bigjoin"
+        )
+    if version < FORMAT_VERSION:
+        raise IndexFormatError(f"the index {path} has format version {version}, which is no longer read: build it again")
+    if missing := _SECTIONS - manifest.keys():
+        raise IndexFormatError(f"{file} lacks {', '.join(sorted(missing))}; build the index again")
+    if any(".." in Path(name).parts or Path(name).is_absolute() for name in manifest["files"]):
+        raise IndexFormatError(f"{file} names files outside its directory")
+    return manifest
+
+
+def replace_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    """Make a manifest the one of its directory: written aside, synced, and renamed."""
+    draft = path / f".{MANIFEST}.{manifest['identity']}"
+    draft.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    sync(draft)
+    draft.replace(path / MANIFEST)
+    sync(path)
+
+
+def is_index(path: Path) -> bool:
+    """Tell whether a directory holds a manifest of ours, whole or not."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except ValueError:
+        return only_builds(path)  # cut off, or foreign: what lies beside it tells
+    except OSError:
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+
+
+def check_target(path: Path) -> None:
+    """Raise IndexFormatError if an index cannot be written there, because something else is."""
+    vacant = not path.exists() or (not (path / MANIFEST).exists() and only_builds(path))
+    if not vacant and not is_index(path):
+        raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
+
+
+def only_builds(path: Path) -> bool:
+    """Tell whether a directory is empty but for builds, committed or cut off."""
+    ours = (BUILD, f".{MANIFEST}", LOCK)
+    return path.is_dir() and all(p.name.startswith(ours) or p.name == MANIFEST for p in path.iterdir())
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, would survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,101 @@
+"""Values of Arrow types: which can be compared with which, where a constant lies among them, and columns of them by code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bigjoin.query.query import Value
+
+Column: TypeAlias = pa.ChunkedArray
+"""Values by code, in one piece or several."""
+
+NUMBER, TEXT, TIME, BOOLEAN, BYTES = "a number", "text", "a time", "a truth value", "bytes"
+
+_MICROSECONDS = {"s": Fraction(10**6), "ms": Fraction(10**3), "us": Fraction(1), "ns": Fraction(1, 10**3)}
+_EPOCH = datetime(1970, 1, 1)
+
+
+def kind(arrow: pa.DataType) -> str | None:
+    """Return what values of a type are to a comparison: only values of one kind compare. None has no order at all."""
+    kinds = {
+        NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+        TEXT: (pa.types.is_string, pa.types.is_large_string),
+        TIME: (pa.types.is_timestamp, pa.types.is_date),
+        BOOLEAN: (pa.types.is_boolean,),
+        BYTES: (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary),
+    }
+    return next((name for name, tests in kinds.items() if any(test(arrow) for test in tests)), None)
+
+
+def unit(arrow: pa.DataType) -> Fraction:
+    """Return what a stored integer counts: microseconds for times, the last decimal place for decimals, else ones."""
+    if pa.types.is_timestamp(arrow):
+        return _MICROSECONDS[arrow.unit]
+    if pa.types.is_date(arrow):
+        return Fraction(86_400 * 10**6 if pa.types.is_date32(arrow) else 10**3)
+    return Fraction(1, 10**arrow.scale) if pa.types.is_decimal(arrow) else Fraction(1)
+
+
+def constant(value: Value, arrow: pa.DataType) -> Any:
+    """Return a constant as what compares exactly with `plain` values of a type, or None where it cannot be compared."""
+    wanted = kind(arrow)
+    if isinstance(value, bool):
+        return value if wanted == BOOLEAN else None
+    if isinstance(value, str):
+        if wanted == TIME:
+            moment = instant(value)
+            return None if moment is None else moment / unit(arrow)
+        return value if wanted == TEXT else None
+    if wanted != NUMBER:
+        return None
+    # A decimal is what was written, not the binary fraction nearest to it.
+    return Decimal(repr(value)) if pa.types.is_decimal(arrow) else value
+
+
+def plain(scalar: pa.Scalar) -> Any:
+    """Return a value as Python compares it; a time is the integer that is stored."""
+    return scalar.value if kind(scalar.type) == TIME else scalar.as_py()
+
+
+def instant(text: str) -> Fraction | None:
+    """Return the microseconds since 1970 of an ISO date or time (UTC unless it has a zone), or None if it is neither."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if re.search(r"[.,]\d{7}", text):  # finer than a microsecond would be cut off
+        return None
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return Fraction((moment - _EPOCH) // timedelta(microseconds=1))
+
+
+def take(column: pa.Array | Column, codes: NDArray[Any]) -> pa.Array:
+    """Return the values of codes; a column in several pieces costs no more than the pieces that the codes lie in."""
+    pieces = [column] if isinstance(column, pa.Array) else column.chunks
+    if len(pieces) == 1:
+        return pieces[0].take(pa.array(codes))
+    if not len(codes):
+        return pa.array([], column.type)
+    starts = _starts(map(len, pieces))
+    piece = np.searchsorted(starts, codes, side="right") - 1
+    order = np.argsort(piece, kind="stable")
+    parts = [pieces[p].take(pa.array(codes[piece == p].astype(np.int64) - starts[p])) for p in np.unique(piece)]
+    back = np.empty(len(codes), np.int64)
+    back[order] = np.arange(len(codes))
+    return pa.concat_arrays(parts).take(pa.array(back))
+
+
+def _starts(lengths: Iterable[int]) -> NDArray[np.int64]:
+    """Return where each piece begins; of empty pieces, a code lies in the one after."""
+    lengths = np.fromiter(lengths, np.int64)
+    return np.cumsum(lengths) - lengths

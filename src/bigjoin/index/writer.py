@@ -1,0 +1,185 @@
+"""Writing an index: one writer at a time, files in a folder of their own, and a commit that is one rename.
+
+A build writes into `build-<unique>/` and nobody looks there until the manifest names it. A build that is killed leaves its
+folder behind; the next writer removes it. The files of the version that a commit replaces stay for a while, for those who
+still read it, and are removed by a later writer or by `vacuum`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from bigjoin.errors import IndexFormatError
+from bigjoin.index.directory import Index
+from bigjoin.index.manifest import (
+    BUILD,
+    FORMAT,
+    FORMAT_VERSION,
+    LOCK,
+    MANIFEST,
+    check_target,
+    read_manifest,
+    replace_manifest,
+    sync,
+)
+
+RETENTION = 3600.0
+"""Seconds for which a superseded version is kept when the next one is written."""
+
+Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""How a stage is run: its function for each item, results in their order. Spark's tasks, or a plain loop."""
+
+
+class Writer:
+    """One build: a folder to write into, and `commit`, which makes it the index."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.identity = uuid.uuid4().hex[:12]
+        self.folder = path / f"{BUILD}{self.identity}"
+
+    def commit(self, content: dict[str, Any], run: Run | None = None) -> Index:
+        """Seal the files that the content names, and replace the manifest.
+
+        `content` has the sections codes, shards, domains, relations and what else belongs to the build; its files are
+        named relative to the build's folder.
+        """
+        files = sorted(file for file in self.folder.rglob("*") if file.is_file())
+        seals = (run or _in_threads)(seal, [str(file) for file in files])
+        sync(self.folder)
+        superseded = self._superseded()
+        manifest = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "identity": self.identity,
+            "epoch": 0,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **content,
+            "folder": self.folder.name,
+            "files": {str(file.relative_to(self.path)): entry for file, entry in zip(files, seals, strict=True)},
+            "superseded": superseded,
+        }
+        replace_manifest(self.path, manifest)
+        return Index.open(self.path)
+
+    def _superseded(self) -> list[dict[str, Any]]:
+        """Return the versions that are still here, and when each was replaced."""
+        try:
+            current = read_manifest(self.path)
+        except IndexFormatError:
+            return []
+        older = [entry for entry in current.get("superseded", []) if (self.path / entry["folder"]).is_dir()]
+        return [*older, {"folder": current["folder"], "at": time.time()}]
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Writer]:
+    """Give the only writer of a directory; a build that fails leaves nothing behind."""
+    check_target(path)
+    created = not path.exists()
+    with locked(path):
+        check_target(path)
+        remove_old(path)
+        writer = Writer(path)
+        writer.folder.mkdir()
+        try:
+            yield writer
+        except BaseException:
+            shutil.rmtree(writer.folder, ignore_errors=True)
+            if created and not (path / MANIFEST).exists():
+                shutil.rmtree(path, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the directory's lock, which ends with the process, however it ends; refuse if somebody else holds it."""
+    while True:
+        path.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileNotFoundError:  # removed since, by a writer that failed
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(descriptor, 100, 0).decode(errors="replace").strip()
+            os.close(descriptor)
+            raise IndexFormatError(
+                f"another process{f' ({holder})' if holder else ''} is writing the index {path}: wait until it has finished"
+            ) from None
+        with suppress(OSError):
+            if (path / LOCK).stat().st_ino == os.fstat(descriptor).st_ino:
+                break
+        os.close(descriptor)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+        yield
+    finally:
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+        os.close(descriptor)
+
+
+def vacuum(path: Path) -> int:
+    """Remove every file that the current version does not need, and return how many bytes that freed."""
+    read_manifest(path)
+    with locked(path):
+        return remove_old(path, retention=0.0)
+
+
+def remove_old(path: Path, *, retention: float = RETENTION) -> int:
+    """Remove what killed builds left, and superseded versions after a while; the caller holds the lock."""
+    keep: set[str] = set()
+    with suppress(IndexFormatError):
+        manifest = read_manifest(path)
+        since = time.time() - retention
+        keep = {manifest["folder"]} | {entry["folder"] for entry in manifest.get("superseded", []) if entry["at"] > since}
+    freed = 0
+    for entry in path.iterdir():
+        if entry.name.startswith(BUILD) and entry.is_dir() and entry.name not in keep:
+            freed += sum(file.stat().st_size for file in entry.rglob("*") if file.is_file())
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name.startswith(f".{MANIFEST}."):
+            freed += entry.stat().st_size
+            entry.unlink(missing_ok=True)
+    return freed
+
+
+def seal(file: str) -> dict[str, Any]:
+    """Make a file durable, and return its size and checksum."""
+    path = Path(file)
+    sync(path)
+    return {"bytes": path.stat().st_size, "sha256": checksum(path)}
+
+
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file, as `sha256sum` prints it."""
+    with path.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def verify(index: Index) -> int:
+    """Compare every file with its checksum, then every list with its bounds; return the bytes read. Raise IndexFormatError."""
+    names = list(index.manifest["files"])
+    for name, found in zip(names, _in_threads(checksum, [index.path / name for name in names]), strict=True):
+        if found != index.manifest["files"][name]["sha256"]:
+            raise index.damaged(f"{name} is not what was written: its checksum differs")
+    index.check()
+    return index.bytes
+
+
+def _in_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return list(pool.map(function, items))

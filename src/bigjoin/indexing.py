@@ -1,0 +1,158 @@
+"""Building an index from whatever holds edges: a path, a DataFrame, an Arrow table, a pandas frame, or another index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.index.directory import EDGE, Index
+from bigjoin.index.manifest import is_index
+from bigjoin.index.writer import writing
+from bigjoin.ingest.build import Blueprint, Relation, build, in_turn
+from bigjoin.ingest.copy import copy
+from bigjoin.ingest.files import Table, open_edges, open_vertices
+from bigjoin.ingest.memory import open_table
+from bigjoin.ingest.table import EDGES, VERTICES, Kind
+from bigjoin.paths import is_remote
+from bigjoin.spark.ingest import ingest, ingest_index
+from bigjoin.spark.read import frame_table, read_frame
+from bigjoin.spark.session import get_session
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Rows: TypeAlias = "DataFrame | pa.Table | pd.DataFrame | str | Path"
+"""Whatever holds rows: a DataFrame, an Arrow table, a pandas frame, or a path."""
+
+Held: TypeAlias = "DataFrame | list[pa.RecordBatch]"
+"""Rows that are not in files: a DataFrame, or batches in memory."""
+
+
+def build_index(
+    edges: Rows | Mapping[str, Rows],
+    path: str | Path,
+    *,
+    vertices: Rows | None = None,
+    directed: bool | None = None,
+    shards: int | None = None,
+    properties: bool = True,
+    parallel: bool = False,
+    labels: str | None = None,
+    columns: Sequence[str] | None = None,
+    drop_nulls: bool = False,
+    spark: SparkSession | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+    share: Callable[[float], None] | None = None,
+) -> Index:
+    """Build a durable index at `path`, replacing one that is there when the new one is complete.
+
+    `edges` holds one relation, called edge, or is a mapping of names to relations over one dictionary. Their columns beyond
+    the two ends become properties, and `vertices` is a table of the vertices' properties, whose column `labels` (or label)
+    gives each label a relation. `parallel` keeps the rows of a relation apart that has no properties. `shards` is the number
+    of workers that lists are dealt to. The path of an index is written again, with other shards or undirected.
+    """
+    path = Path(path)
+    if shards is not None and shards < 1:
+        raise BigjoinError(f"shards is {shards}; it must be at least 1")
+    if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
+        if vertices is not None or columns is not None or labels is not None or parallel:
+            raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
+        return _rebuild(Index.open(edges), path, directed, shards, spark, progress, share)
+    progress("looking at the source")
+    named = edges if isinstance(edges, Mapping) else {EDGE: edges}
+    if not named:
+        raise BigjoinError("there are no edges: give at least one relation")
+    held: dict[int, Held] = {}
+    relations = []
+    for number, (name, rows) in enumerate(named.items()):
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
+        table, kept = _open(rows, kind=EDGES, columns=columns, properties=properties, spark=spark)
+        held |= {} if kept is None else {number: kept}
+        relations.append(Relation(name, table, rowwise=parallel or len(table.schema) > 2))
+    of_vertices = None
+    if vertices is not None:
+        of_vertices, kept = _open(vertices, kind=VERTICES, columns=None, properties=True, spark=spark)
+        held |= {} if kept is None else {len(relations): kept}
+    blueprint = Blueprint(
+        tuple(relations),
+        of_vertices,
+        labels=labels,
+        directed=directed is not False,
+        shards=shards or 1,
+        drop_nulls=drop_nulls,
+        may_be_empty=bool(held),
+    )
+    _refuse_mixed(blueprint.tables)
+    if len(held) == len(blueprint.tables) and not any(hasattr(rows, "mapInArrow") for rows in held.values()):
+        return _build_here(blueprint, path, held)
+    return ingest(spark or get_session(), blueprint, path, held=held, progress=progress, share=share)
+
+
+def undirected_copy(index: Index, path: Path) -> Index:
+    """Write the undirected graph of an index at `path`, here and now."""
+    with writing(path) as writer:
+        return writer.commit(copy(index, writer.folder, in_turn, directed=False, shards=index.shards))
+
+
+def _rebuild(
+    index: Index,
+    path: Path,
+    directed: bool | None,
+    shards: int | None,
+    spark: SparkSession | None,
+    progress: Callable[[str], None],
+    share: Callable[[float], None] | None,
+) -> Index:
+    symmetric = any(relation.symmetric for relation in index.statistics.relations.values())
+    return ingest_index(
+        spark or get_session(),
+        index,
+        path,
+        directed=directed is not False and not symmetric,
+        shards=shards or index.shards,
+        progress=progress,
+        share=share,
+    )
+
+
+def _build_here(blueprint: Blueprint, path: Path, held: Mapping[int, Any]) -> Index:
+    """Build an index of tables that are in memory, in this process."""
+
+    def scan(stage: Any, _: Any) -> list[dict[str, Any]]:
+        return [chunk for number, rows in held.items() for chunk in stage.chunks(rows, blueprint.item(number))]
+
+    with writing(path) as writer:
+        return writer.commit(build(blueprint, writer.folder, in_turn, scan=scan))
+
+
+def _open(
+    rows: Rows, *, kind: Kind, columns: Sequence[str] | None, properties: bool, spark: SparkSession | None
+) -> tuple[Table, Held | None]:
+    """Return what is known of a table, and its rows if they are not in files that tasks can read."""
+    if isinstance(rows, (str, Path)):
+        if not is_remote(str(rows)):
+            if kind is VERTICES:
+                return open_vertices(str(rows), columns=columns), None
+            return open_edges(str(rows), columns=columns, properties=properties), None
+        return frame_table(read_frame(spark or get_session(), str(rows)), str(rows), kind, properties=properties)
+    if hasattr(rows, "mapInArrow"):
+        return frame_table(rows, "the DataFrame", kind, properties=properties)
+    return open_table(rows, kind, properties=properties)
+
+
+def _refuse_mixed(tables: Sequence[Table]) -> None:
+    """Refuse tables whose ids could not be in one dictionary."""
+    first = tables[0]
+    for table in tables[1:]:
+        if table.schema.field(0).type != first.schema.field(0).type:
+            raise SourceError(
+                f"the ids of {table.source} are {table.schema.field(0).type}, and those of {first.source} are "
+                f"{first.schema.field(0).type}: cast one of them"
+            )

@@ -1,0 +1,1 @@
+"""Ingest: from tables to an index, in stages that are pure functions from files to files."""

@@ -1,0 +1,124 @@
+"""What building and copying an index share: from runs of edges to the files of its relations, and the manifest's entries."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from bigjoin.index.directory import VERTEX, key
+from bigjoin.index.trie import list_statistics
+from bigjoin.index.writer import Run
+from bigjoin.ingest.edges import Code, Dedupe
+from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
+from bigjoin.ingest.runs import PART, cut
+
+Chunks: TypeAlias = list[dict[str, Any]]
+"""Descriptions of pieces of work, one for each file or group of files that a stage has written."""
+
+
+class Assembly:
+    """The files of an index in the making: its folder, the exchange between stages below it, and how stages run."""
+
+    def __init__(self, folder: Path, run: Run, progress: Callable[[str], None], *, directed: bool, shards: int) -> None:
+        self.folder, self.run, self.progress = folder.absolute(), run, progress
+        self.directed, self.shards = directed, shards
+        self.exchange = str(self.folder / "exchange")
+        self.relations: dict[str, Any] = {}
+        self.domains: dict[str, Any] = {}
+
+    @contextmanager
+    def exchanging(self) -> Iterator[None]:
+        """Have the folder for files that travel between stages."""
+        Path(self.exchange).mkdir()
+        try:
+            yield
+        finally:
+            shutil.rmtree(self.exchange, ignore_errors=True)
+
+    def name(self, file: Path) -> str:
+        """Return a file as the manifest names it."""
+        return f"{self.folder.name}/{file.name}"
+
+    def dedupe(self, chunks: dict[str, Chunks]) -> dict[str, Chunks]:
+        """Return the parts of distinct edges of each relation."""
+        items: list[dict[str, Any]] = []
+        for name, mine in chunks.items():
+            runs = [chunk["run"] for chunk in mine if chunk["run"]["rows"]]
+            files = [run["file"] for run in runs]
+            items += [{"relation": name, "files": files, "bounds": bounds} for bounds in (cut(runs, PART) if runs else ())]
+        done = self.run(Dedupe(self.exchange), items)
+        parts: dict[str, Chunks] = {name: [] for name in chunks}
+        for item, part in zip(items, done, strict=True):
+            parts[item["relation"]].append(part)
+        for file in {file for item in items for file in item["files"]}:
+            Path(file).unlink()
+        return parts
+
+    def write_tries(self, parts: dict[str, Chunks], code: Code, kind: np.dtype[Any]) -> None:
+        """Write the column orders of each relation: two, or one that serves for both if edges have no direction."""
+        directed = self.directed
+        self.progress("giving edges their codes")
+        items = [{"relation": name, "edges": p["edges"], "directed": directed} for name, mine in parts.items() for p in mine]
+        coded = self.run(code, items)
+        self.progress("sorting edges")
+        files: dict[tuple[str, int], tuple[Path, Path]] = {}
+        work: list[LevelPart] = []
+        for name in parts:
+            runs = [run for item, run in zip(items, coded, strict=True) if item["relation"] == name]
+            for order in range(2 if directed else 1):
+                stem = self.folder / f"{name}.{'0-1' if order == 0 else '1-0'}"
+                files[name, order], level = level_parts([r[order] for r in runs], stem, nodes=code.shards.size, kind=kind)
+                work += level
+        self.run(write_part, work)
+        for name, mine in parts.items():
+            tuples = sum(part["rows"] for part in mine) * (1 if directed else 2)
+            orders = [self._order([files[name, order]]) for order in range(2 if directed else 1)]
+            self.relations[name] = {
+                "domains": [VERTEX, VERTEX],
+                "tuples": tuples,
+                "symmetric": not directed,
+                "loops": sum(part["loops"] for part in mine),
+                "orders": {key((0, 1)): orders[0], key((1, 0)): orders[-1]},
+            }
+
+    def _order(self, levels: Sequence[tuple[Path, Path]]) -> dict[str, Any]:
+        offsets = np.load(levels[-1][0], mmap_mode="r")
+        return {
+            "levels": [{"offsets": self.name(o), "values": self.name(v)} for o, v in levels],
+            "lists": asdict(list_statistics(np.asarray(offsets))),
+        }
+
+    def write_rows(self, name: str, chunks: Chunks, code: Code, kind: np.dtype[Any], size: int) -> None:
+        """Write the rows of each pair: a further level below the pairs in column order (0, 1)."""
+        upper = tuple(self.folder / f"{name}.0-1.{part}.npy" for part in ("offsets", "values"))
+        pairs = self.relations[name]["tuples"]
+        directed = self.directed
+        place = PlaceRows(self.exchange, code, str(upper[0]), str(upper[1]), pairs, size)
+        runs = self.run(place, [{**chunk, "directed": directed} for chunk in chunks if chunk["rows"]])
+        files, parts = level_parts(runs, self.folder / f"{name}.0-1-2", nodes=pairs, kind=kind)
+        self.run(write_part, parts)
+        domain = f"{name} edge"
+        self.relations[name]["rows"] = {
+            "domains": [VERTEX, VERTEX, domain],
+            "tuples": sum(run["rows"] for run in runs),
+            "symmetric": not directed,
+            "loops": 0,
+            "orders": {key((0, 1, 2)): self._order([(upper[0], upper[1]), files])},
+        }
+        self.domains.setdefault(domain, {"size": size, "type": "int64"})
+
+    def content(self, kind: np.dtype[Any], degrees: dict[str, Any]) -> dict[str, Any]:
+        """Return the sections of the manifest that a build decides."""
+        return {
+            "codes": kind.name,
+            "shards": self.shards,
+            "domains": self.domains,
+            "relations": self.relations,
+            "degrees": degrees,
+        }

@@ -1,0 +1,98 @@
+"""Types of columns: what a column of a file becomes, what two have in common, and how values get there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bigjoin.errors import SourceError
+
+_UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
+_TEXT = (pa.string(), pa.large_string(), pa.string_view())
+_BINARY = (pa.binary(), pa.large_binary(), pa.binary_view())
+_KEPT = (pa.float32(), pa.float64(), pa.bool_(), pa.date32())
+_UNITS = ("s", "ms", "us", "ns")
+_HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
+_UUID_DIGITS = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
+
+
+def property_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type that a column of this type becomes; None if it is nested, or of a type that no filter could use."""
+    if kind in _KEPT or pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind):
+        return kind
+    if kind in _UNSIGNED:
+        return _UNSIGNED[kind]
+    if kind in _TEXT or kind == pa.uuid():
+        return pa.string()
+    if kind in _BINARY or pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(min(kind.precision, 38), kind.scale)
+    if pa.types.is_date64(kind):
+        return pa.date32()
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_dictionary(kind):
+        return property_type(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return property_type(kind.storage_type)
+    return None
+
+
+def id_type(kind: pa.DataType, column: str, source: str) -> pa.DataType:
+    """Return the type that ids of this type become, and refuse those that are no ids."""
+    becomes = property_type(kind)
+    if becomes is None or pa.types.is_floating(becomes) or pa.types.is_boolean(becomes):
+        raise SourceError(
+            f"column {column!r} of {source} is {kind}; ids are integers, text, UUIDs, decimals, dates or binary: cast it"
+        )
+    return becomes
+
+
+def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return the type that holds the values of both, if they are of one sort."""
+    if one == other:
+        return one
+    for is_sort in (pa.types.is_signed_integer, pa.types.is_floating):
+        if is_sort(one) and is_sort(other):
+            return max(one, other, key=lambda kind: kind.bit_width)
+    if pa.types.is_decimal(one) and pa.types.is_decimal(other):
+        scale = max(one.scale, other.scale)
+        precision = max(one.precision - one.scale, other.precision - other.scale) + scale
+        return pa.decimal128(precision, scale) if precision <= 38 else None
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and (one.tz is None) == (other.tz is None):
+        return pa.timestamp(max(one.unit, other.unit, key=_UNITS.index), one.tz if one.tz == other.tz else "UTC")
+    return None
+
+
+def cast(values: pa.Array, kind: pa.DataType, *, column: str, source: str) -> pa.Array:
+    """Return values as the type that their column becomes."""
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.storage
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_fixed_size_binary(values.type) and pa.types.is_string(kind):
+        return uuid_text(values)
+    if values.type == pa.uint64():
+        check_64_bits(pc.max(values).as_py(), column=column, source=source)
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise SourceError(f"column {column!r} of {source} does not fit {kind}: {error}") from None
+
+
+def check_64_bits(largest: int | None, *, column: str, source: str) -> None:
+    """Refuse an unsigned integer that no signed one can hold."""
+    if largest is not None and largest >= 2**63:
+        raise SourceError(f"column {column!r} of {source} holds {largest}, beyond signed 64 bits: cast it to text")
+
+
+def uuid_text(values: pa.Array) -> pa.Array:
+    """Return UUIDs of 16 bytes as text, as they are usually spelled."""
+    raw = np.frombuffer(values.cast(pa.binary()).fill_null(bytes(16)).buffers()[2] or b"", np.uint8).reshape(-1, 16)
+    spelled = np.full((len(values), 36), ord("-"), np.uint8)
+    spelled[:, _UUID_DIGITS] = _HEX[raw[: len(values)]].reshape(-1, 32)
+    offsets = np.arange(0, 36 * (len(values) + 1), 36, dtype=np.int32)
+    text = pa.Array.from_buffers(pa.string(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(spelled)])
+    return pc.if_else(values.is_valid(), text, pa.scalar(None, pa.string()))

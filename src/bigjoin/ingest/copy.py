@@ -1,0 +1,97 @@
+"""Write the relations of an index again, with the same codes: dealt to other shards, or made undirected."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bigjoin.index.directory import VERTEX, Index
+from bigjoin.index.shards import Shards
+from bigjoin.index.writer import Run
+from bigjoin.ingest.assembly import Assembly, Chunks
+from bigjoin.ingest.edges import Code
+from bigjoin.ingest.runs import PART, write_run
+from bigjoin.ingest.scan import edge_keys, write_ranks
+
+
+def copy(
+    index: Index, folder: Path, run: Run, *, directed: bool, shards: int, progress: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Write an index into a folder, and return what its manifest says about the files."""
+    assembly = Assembly(folder, run, progress, directed=directed, shards=shards)
+    size = index.statistics.domains[VERTEX]
+    kind = np.dtype(index.manifest["codes"])
+    with assembly.exchanging():
+        progress("reading tuples")
+        chunks: dict[str, Chunks] = {}
+        for name, relation in index.statistics.relations.items():
+            if relation.arity == 2:
+                tuples = relation.rows.tuples if relation.rows is not None else relation.tuples
+                items = [(first, min(first + PART, tuples)) for first in range(0, tuples, PART)]
+                chunks[name] = run(ReadTuples(assembly.exchange, index, name, directed), items)
+        code = Code(assembly.exchange, None, Shards(shards, size))
+        assembly.domains = {name: _link_domain(assembly, index, domain) for name, domain in index.manifest["domains"].items()}
+        assembly.write_tries(assembly.dedupe(chunks), code, kind)
+        for name, entry in index.manifest["relations"].items():
+            if name not in chunks:
+                assembly.relations[name] = _link_list(assembly, index, entry)
+                continue
+            assembly.relations[name]["source"] = entry["source"]
+            if "rows" in entry:
+                assembly.write_rows(name, chunks[name], code, kind, index.statistics.domains[entry["rows"]["domains"][2]])
+        return assembly.content(kind, index.manifest["degrees"])
+
+
+@dataclass(frozen=True)
+class ReadTuples:
+    """Stage: read a range of a relation's tuples, or rows, as a chunk whose ranks are codes."""
+
+    folder: str
+    index: Index
+    relation: str
+    directed: bool
+
+    def __call__(self, bounds: tuple[int, int]) -> dict[str, Any]:
+        statistics = self.index.statistics.relations[self.relation]
+        columns = (0, 1) if statistics.rows is None else (0, 1, 2)
+        tuples = self.index.extensions(self.relation, columns).tuples(np.arange(*bounds))
+        if statistics.symmetric:  # each edge is there in both directions
+            once = tuples[0] < tuples[1]
+            tuples = [column[once] for column in tuples]
+        size = self.index.statistics.domains[VERTEX]
+        keys = edge_keys(tuples[0], tuples[1], directed=self.directed, size=size)
+        chunk: dict[str, Any] = {"rows": len(tuples[0]), "run": write_run(keys, self.folder)}
+        return chunk if statistics.rows is None else chunk | {"ranks": write_ranks(tuples, self.folder)}
+
+
+def _link_domain(assembly: Assembly, index: Index, domain: dict[str, Any]) -> dict[str, Any]:
+    """Return a domain's entry for the copy, with its files linked."""
+    entry = dict(domain)
+    for part in ("ids", "files"):
+        if part in entry:
+            entry[part] = [_link(assembly, index, name) for name in entry[part]]
+    return entry | ({"ranks": _link(assembly, index, entry["ranks"])} if "ranks" in entry else {})
+
+
+def _link_list(assembly: Assembly, index: Index, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a unary relation's entry for the copy: its one list is the same, however others are dealt."""
+    order = entry["orders"]["0"]
+    levels = [{**level, "values": _link(assembly, index, level["values"])} for level in order["levels"]]
+    return {**entry, "orders": {"0": {**order, "levels": levels}}}
+
+
+def _link(assembly: Assembly, index: Index, name: str) -> str:
+    """Have a file of another index here too: files never change, so another name for the same one will do."""
+    target = assembly.folder / Path(name).name
+    if not target.exists():
+        try:
+            os.link(index.path / name, target)
+        except OSError:  # another file system
+            shutil.copyfile(index.path / name, target)
+    return assembly.name(target)

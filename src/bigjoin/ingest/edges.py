@@ -1,0 +1,113 @@
+"""Stages between ranks and codes: drop duplicate edges, add up degrees, number vertices by them, and recode edges."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.dictionary import code_type
+from bigjoin.index.shards import Shards
+from bigjoin.ingest.runs import key_type, merge, pack, unique, unpack, write_run
+
+IN_MEMORY = 1 << 24
+"""Vertices up to which the numbering is done in memory; beyond, in mapped files, which the system may write out."""
+
+
+@dataclass(frozen=True)
+class Dedupe:
+    """Stage: merge a part of a relation's runs into distinct edges; add up the edges at each end."""
+
+    folder: str
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        keys = unique(merge(item["files"], *item["bounds"]))
+        major, minor = unpack(keys)
+        ends, counts = _runs(np.sort(np.concatenate([major, minor])))
+        stem = Path(self.folder) / f"part-{uuid.uuid4().hex}"
+        files = {"edges": keys, "ends": ends, "counts": counts}
+        for name, array in files.items():
+            np.save(f"{stem}.{name}.npy", array)
+        loops = int(np.count_nonzero(major == minor))
+        return {name: f"{stem}.{name}.npy" for name in files} | {"rows": len(keys), "loops": loops}
+
+
+def _runs(ordered: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct values of a sorted array, and how often each occurs."""
+    starts = np.flatnonzero(np.append(len(ordered) > 0, ordered[1:] != ordered[:-1]))
+    return ordered[starts], np.diff(np.append(starts, len(ordered)))
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """The codes: vertices by descending degree, ties by id."""
+
+    codes: str
+    """A file with the code of each rank."""
+    size: int
+    """How many vertices there are; ranks that no edge uses have no code."""
+    order: NDArray[Any]
+    """The rank of each code."""
+    ranks: NDArray[Any]
+    """The rank of each code among those that have one."""
+    degrees: NDArray[np.int64]
+    """The degree of each code."""
+
+
+def number_vertices(parts: Sequence[dict[str, Any]], listed: Sequence[str], size: int, folder: str) -> Numbering:
+    """Give codes to the vertices that have an edge, or are in a list of vertices, among `size` ranks."""
+    degrees = _zeros(folder, size, np.dtype(np.int64))
+    for part in parts:
+        degrees[np.load(part["ends"])] += np.load(part["counts"])
+    known = degrees > 0
+    for file in listed:
+        known[np.load(file)[0]] = True
+    kept = np.flatnonzero(known)
+    degrees = degrees[kept]
+    longest = int(degrees.max(initial=0))
+    keys = pack(longest - degrees, np.arange(len(kept)), key_type(len(kept), longest + 1))
+    keys.sort()
+    ranks = unpack(keys)[1].astype(code_type(len(kept)), copy=False)
+    order = kept[ranks]
+    codes = _zeros(folder, size, np.dtype(code_type(len(kept))))
+    codes[order] = np.arange(len(kept), dtype=codes.dtype)
+    file = f"{folder}/codes-{uuid.uuid4().hex}.npy"
+    np.save(file, codes)
+    return Numbering(file, len(kept), order, ranks, degrees[ranks])
+
+
+def _zeros(folder: str, size: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    if size <= IN_MEMORY:
+        return np.zeros(size, kind)
+    return np.memmap(f"{folder}/vertices-{uuid.uuid4().hex}.bin", kind, "w+", shape=(size,))
+
+
+@dataclass(frozen=True)
+class Code:
+    """Stage: give a part's edges their codes, and sort them in each column order: by the node of the first, then the other."""
+
+    folder: str
+    codes: str | None
+    """None where ranks are codes already."""
+    shards: Shards
+
+    def __call__(self, item: dict[str, Any]) -> list[dict[str, Any]]:
+        src, dst = self.coded(unpack(np.load(item["edges"], mmap_mode="r")))
+        if item["directed"]:
+            return [self._run(src, dst), self._run(dst, src)]
+        return [self._run(np.concatenate([src, dst]), np.concatenate([dst, src]))]
+
+    def coded(self, ranks: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return ranks as codes."""
+        if self.codes is None:
+            return [column.astype(code_type(self.shards.size), copy=False) for column in ranks]
+        codes = np.asarray(np.load(self.codes, mmap_mode="r"))
+        return [codes[column] for column in ranks]
+
+    def _run(self, first: NDArray[Any], second: NDArray[Any]) -> dict[str, Any]:
+        return write_run(pack(self.shards.nodes(first), second, key_type(self.shards.size)), self.folder, distinct=False)

@@ -1,0 +1,132 @@
+"""Fields of text: what the kernel found in some lines, as columns of the types that a file's fields allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bigjoin.ingest.table import BATCH
+from bigjoin.kernels.text import BLANK, BREAK, EMPTY, INTEGER, MISSING, NEWLINE, QUOTED, copy_fields, find_fields
+
+BLANKS = b" \t\v\f"
+
+TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
+"""What a column may be, the first that all its fields allow; else it is text."""
+
+_SPELLINGS = {
+    pa.float64(): r"^-?((0|[1-9]\d{0,14})(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$|^(nan|NaN|-?inf)$",
+    pa.bool_(): r"^(?i:true|false)$",
+}
+"""Doubles have no zeros in front and no more digits than they keep, lest a code or a long number lose some."""
+_EXACT = 10**15
+_FEW = 64
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of some lines, by column: their bounds in the text, what they are, and the values of integers."""
+
+    text: bytes
+    starts: NDArray[np.int32]
+    stops: NDArray[np.int32]
+    integers: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return self.kinds.shape[1]
+
+    def column(self, i: int, kind: pa.DataType) -> pa.Array:
+        """Return a column as a type that all its fields allow; fields without text are NULL."""
+        if kind != pa.int64():
+            return self.strings(i).cast(kind)
+        if self.kinds[i].max() > INTEGER:
+            raise pa.ArrowInvalid("not all are integers")
+        return pa.array(self.integers[i].copy(), mask=self.kinds[i] <= EMPTY if self.kinds[i].min() <= EMPTY else None)
+
+    def strings(self, i: int) -> pa.Array:
+        """Return a column as text."""
+        starts, stops = self.starts[i], self.stops[i]
+        offsets = np.empty(len(self) + 1, np.int32)
+        copy = np.empty(int((stops - starts).sum(dtype=np.int64)), np.uint8)
+        copy_fields(_bytes(self.text), starts, stops, self.kinds[i], offsets, copy)
+        valid = np.packbits(self.kinds[i] > EMPTY, bitorder="little")
+        return pa.Array.from_buffers(pa.string(), len(self), [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(copy)])
+
+    def line(self, row: int) -> str:
+        """Return a line as it stands in the text."""
+        at = int(self.starts[0, row])
+        begin = max(self.text.rfind(b"\n", 0, at), self.text.rfind(b"\r", 0, at)) + 1
+        return self.text[begin:].splitlines()[0].strip(BLANKS).decode(errors="replace")
+
+
+def find(text: bytes, separator: str | None, places: Sequence[int], rows: int = 0) -> Iterator[Fields]:
+    """Yield the fields at some places of every line; arrays are used again, so what is kept must be copied."""
+    classes, limit = _classes(separator)
+    slots = np.full(max(places) + 1, -1, np.int64)
+    slots[list(places)] = np.arange(len(places))
+    shape = (len(places), rows or BATCH)
+    starts, stops = np.empty(shape, np.int32), np.empty(shape, np.int32)
+    integers, kinds = np.empty(shape, np.int64), np.empty(shape, np.uint8)
+    at = 0
+    while at < len(text):
+        count, at = find_fields(_bytes(text), at, classes, limit, slots, starts, stops, integers, kinds)
+        if count:
+            yield Fields(text, starts[:, :count], stops[:, :count], integers[:, :count], kinds[:, :count])
+
+
+def split_line(line: bytes, separator: str | None) -> list[str]:
+    """Return the fields of one line."""
+    (fields,) = find(line, separator, range(len(line)), rows=1)
+    width = int(np.count_nonzero(fields.kinds[:, 0] != MISSING))
+    texts = [line[a:b].decode(errors="replace") for a, b in zip(fields.starts[:width, 0], fields.stops[:width, 0], strict=True)]
+    return [text.replace('""', '"') if kind == QUOTED else text for text, kind in zip(texts, fields.kinds[:, 0], strict=False)]
+
+
+def possible_types(fields: Fields, i: int, *, is_key: bool) -> frozenset[pa.DataType] | None:
+    """Return what a column may be, by these of its fields; None if they are all empty. Keys are integers or text."""
+    kinds, integers = fields.kinds[i], fields.integers[i]
+    if kinds.max() <= EMPTY:
+        return None
+    if kinds.max() == INTEGER:
+        exact = not is_key and int(integers.min()) > -_EXACT and int(integers.max()) < _EXACT
+        return frozenset(TYPES[:2] if exact else TYPES[:1])
+    if is_key:
+        return frozenset()
+    strings = fields.strings(i)
+    return frozenset(kind for kind in TYPES[1:] if _allows(strings[:_FEW], kind) and _allows(strings, kind))
+
+
+def type_of(possible: frozenset[pa.DataType] | None) -> pa.DataType:
+    """Return the type of a column that may be any of these."""
+    return next((kind for kind in TYPES if possible and kind in possible), pa.string())
+
+
+def _allows(strings: pa.Array, kind: pa.DataType) -> bool:
+    """Tell whether all strings are values of this type."""
+    pattern = _SPELLINGS.get(kind)
+    if pattern is not None and pc.all(pc.match_substring_regex(strings, pattern)).as_py() is False:
+        return False
+    try:
+        strings.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _classes(separator: str | None) -> tuple[NDArray[np.uint8], int]:
+    """Return the class of every byte, and the least class that ends a field."""
+    classes: NDArray[Any] = np.zeros(256, np.uint8)
+    classes[list(BLANKS)] = BLANK
+    classes[ord(separator or ",")] = BREAK
+    classes[list(b"\r\n")] = NEWLINE
+    return classes, BREAK if separator else BLANK
+
+
+def _bytes(text: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(text, np.uint8)

@@ -1,0 +1,49 @@
+"""Files of edges and vertices, read in bounded pieces: Parquet and text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bigjoin.errors import SourceError
+from bigjoin.ingest.parquet import open_parquet, read_parquet
+from bigjoin.ingest.table import EDGES, VERTICES, Kind, Table, reading
+from bigjoin.ingest.text import open_text, read_text
+from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
+
+__all__ = ["Table", "open_edges", "open_vertices", "read"]
+
+PARQUET = (".parquet", ".parq", ".pq")
+
+
+def open_edges(source: str, *, columns: Sequence[str] | None = None, properties: bool = True) -> Table:
+    """Return what a file or folder holds as edges: src, dst, and the other columns as properties.
+
+    `columns` picks src, dst and the properties from a source with titles, and names the columns of one without.
+    """
+    return _open(source, EDGES, columns, properties)
+
+
+def open_vertices(source: str, *, columns: Sequence[str] | None = None) -> Table:
+    """Return what a file or folder holds as vertices: id, and the other columns as properties."""
+    return _open(source, VERTICES, columns, True)
+
+
+def read(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Read one piece of a table, in batches with exactly the table's schema."""
+    with reading(split["source"]):
+        yield from read_parquet(split) if split["format"] == "parquet" else read_text(split)
+
+
+def _open(source: str, kind: Kind, columns: Sequence[str] | None, properties: bool) -> Table:
+    with reading(source):
+        path = Path(source).absolute()
+        if path.suffix.lower() in UNREADABLE:
+            raise SourceError(f"{source}: Spark does not read {path.suffix}; use {', '.join(COMPRESSED)} or no compression")
+        if not path.exists():
+            raise SourceError(f"there is no file {source}")
+        is_parquet = path.is_dir() or format_suffix(source) in PARQUET
+        return (open_parquet if is_parquet else open_text)(source, kind, columns=columns, properties=properties)

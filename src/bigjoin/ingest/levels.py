@@ -1,0 +1,106 @@
+"""Stages that write a trie's levels: each task merges its part of the runs and writes it at its place in the final files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from bigjoin.index.trie import Level, Trie
+from bigjoin.ingest.edges import Code
+from bigjoin.ingest.runs import PART, Pair, cut, key_type, merge, open_run, pack, position, unpack, write_run
+
+_HEADER = 128
+"""Bytes of a NumPy header for an array of one dimension."""
+
+
+def create_array(file: Path, kind: np.dtype[Any], size: int) -> None:
+    """Create a NumPy file whose contents are written in place."""
+    with file.open("wb") as sink:
+        npy.write_array_header_1_0(sink, {"descr": npy.dtype_to_descr(kind), "fortran_order": False, "shape": (size,)})
+        assert sink.tell() == _HEADER
+        sink.truncate(_HEADER + size * kind.itemsize)
+
+
+def write_slice(file: str | Path, first: int, values: NDArray[Any]) -> None:
+    """Write values into a NumPy file, from a position on; not through a map, which could not report a full disk."""
+    with Path(file).open("r+b") as sink:
+        sink.seek(_HEADER + first * values.dtype.itemsize)
+        sink.write(np.ascontiguousarray(values).data)
+
+
+def level_parts(
+    runs: Sequence[dict[str, Any]], stem: Path, *, nodes: int, kind: np.dtype[Any]
+) -> tuple[tuple[Path, Path], list[LevelPart]]:
+    """Create the files of a level, offsets and values; return them, and the parts that fill them from runs of (node, value)."""
+    offsets, values = stem.with_name(f"{stem.name}.offsets.npy"), stem.with_name(f"{stem.name}.values.npy")
+    runs = [entry for entry in runs if entry["rows"]]
+    create_array(offsets, np.dtype(np.int64), nodes + 1)
+    create_array(values, kind, sum(entry["rows"] for entry in runs))
+    files = tuple(entry["file"] for entry in runs)
+    opened = [open_run(file) for file in files]
+    parts = [
+        LevelPart(files, low, high, sum(position(keys, low) for keys in opened), str(offsets), str(values), nodes, kind.name)
+        for low, high in (cut(runs, PART) if runs else ())
+    ]
+    return (offsets, values), parts
+
+
+@dataclass(frozen=True)
+class LevelPart:
+    """The keys between two cuts, which begin at `first` among all, and the files that they go to."""
+
+    files: tuple[str, ...]
+    low: Pair
+    high: Pair
+    first: int
+    offsets: str
+    values: str
+    nodes: int
+    kind: str
+
+    def node(self, bound: Pair, default: int) -> int:
+        """Return the first node whose list begins at a cut or after it."""
+        return default if bound is None else bound[0] + (bound[1] > 0)
+
+
+def write_part(part: LevelPart) -> None:
+    """Stage: write the values between two cuts, and the offsets of the lists that begin there."""
+    major, minor = unpack(merge(part.files, part.low, part.high))
+    write_slice(part.values, part.first, minor.astype(part.kind, copy=False))
+    begin = part.low[0] if part.low is not None else 0
+    first, last = part.node(part.low, 0), part.node(part.high, part.nodes + 1)
+    lengths = np.bincount(major.astype(np.int64) - begin, minlength=last - begin)
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    write_slice(part.offsets, first, starts[first - begin : last - begin] + part.first)
+
+
+@dataclass(frozen=True)
+class PlaceRows:
+    """Stage: find the pair that each row of a chunk belongs to, and sort rows by (place of the pair, row)."""
+
+    folder: str
+    code: Code
+    offsets: str
+    values: str
+    pairs: int
+    rows: int
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        level = Level(*(np.asarray(np.load(file, mmap_mode="r")) for file in (self.offsets, self.values)))
+        trie = Trie((level,), shards=self.code.shards)
+        ranks = np.load(item["ranks"])
+        src, dst = self.code.coded(ranks[:2])
+        rows = ranks[2] if len(ranks) > 2 else np.arange(item["first"], item["first"] + len(src))
+        if not item["directed"]:
+            proper = src != dst
+            src, dst, rows = (array[proper] for array in (src, dst, rows))
+            src, dst, rows = np.concatenate([src, dst]), np.concatenate([dst, src]), np.concatenate([rows, rows])
+        places = trie.nodes([src, dst], len(src))
+        return write_run(pack(places, rows, key_type(self.pairs, self.rows)), self.folder, distinct=False)

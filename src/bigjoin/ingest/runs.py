@@ -1,0 +1,118 @@
+"""External sorting of pairs: runs that tasks sort and write, cuts that deal their rows out evenly, and parts merged from them.
+
+A pair (major, minor) is one key that sorts as the pair does: both halves of a 64-bit integer while codes have 32 bits, a
+record of two integers beyond. Cuts fall between keys, not between majors, so that a hub's list is dealt out like any other.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+PACKED = np.dtype(np.uint64)
+WIDE = np.dtype([("major", np.uint64), ("minor", np.uint64)])
+
+PART = 1 << 22
+"""Keys merged in one task: memory follows it, whatever the size of the graph."""
+SAMPLE = 256
+"""Keys of a run that are looked at to choose the cuts."""
+
+Keys: TypeAlias = NDArray[Any]
+Pair: TypeAlias = "list[int] | None"
+"""A cut, as it travels: the first key of a part; None is before all, or after all."""
+
+
+def key_type(*sizes: int) -> np.dtype[Any]:
+    """Return the type of keys whose halves are below these sizes."""
+    return PACKED if max(sizes) <= 2**32 else WIDE
+
+
+def pack(major: NDArray[Any], minor: NDArray[Any], kind: np.dtype[Any]) -> Keys:
+    """Return the key of each pair."""
+    if kind == WIDE:
+        keys = np.empty(len(major), WIDE)
+        keys["major"], keys["minor"] = major, minor
+        return keys
+    packed = major.astype(np.uint64)
+    packed <<= np.uint64(32)
+    packed |= minor.astype(np.uint64, copy=False)
+    return packed
+
+
+def unpack(keys: Keys) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return majors and minors."""
+    if keys.dtype == WIDE:
+        return keys["major"], keys["minor"]
+    return (keys >> np.uint64(32)).astype(np.uint32), keys.astype(np.uint32)
+
+
+def unique(keys: Keys) -> Keys:
+    """Return sorted keys without repetitions."""
+    if len(keys) < 2:
+        return keys
+    fresh = np.ones(len(keys), np.bool_)
+    fresh[1:] = keys[1:] != keys[:-1]
+    return keys if fresh.all() else keys[fresh]
+
+
+def write_run(keys: Keys, folder: str, *, distinct: bool = True) -> dict[str, Any]:
+    """Sort keys into a file of their own name, and return what the cuts need to know."""
+    keys.sort()
+    if distinct:
+        keys = unique(keys)
+    file = Path(folder) / f"run-{uuid.uuid4().hex}.npy"
+    np.save(file, keys)
+    step = max(1, len(keys) // SAMPLE)
+    return {"file": str(file), "rows": len(keys), "sample": pairs_of(keys[step // 2 :: step])}
+
+
+def pairs_of(keys: Keys) -> list[list[int]]:
+    """Return keys as JSON takes them."""
+    major, minor = unpack(keys)
+    return [[int(a), int(b)] for a, b in zip(major, minor, strict=True)]
+
+
+def cut(runs: Sequence[dict[str, Any]], part: int) -> list[tuple[Pair, Pair]]:
+    """Return the bounds of parts of about `part` rows, none of which a hub can swell."""
+    rows = sum(run["rows"] for run in runs)
+    parts = max(1, -(-rows // part))
+    weighed = sorted((pair, run["rows"] / len(run["sample"])) for run in runs for pair in run["sample"])
+    cuts: list[list[int]] = []
+    passed = 0.0
+    for pair, weight in weighed:
+        if passed >= rows * (len(cuts) + 1) / parts and (not cuts or pair > cuts[-1]):
+            cuts.append(pair)
+        passed += weight
+    bounds: list[Pair] = [None, *cuts, None]
+    return list(pairwise(bounds))
+
+
+def open_run(file: str) -> Keys:
+    """Map the keys of a run."""
+    return np.asarray(np.load(file, mmap_mode="r"))
+
+
+def position(keys: Keys, bound: Pair, *, end: bool = False) -> int:
+    """Return where a cut falls in sorted keys; None is their beginning or, for the upper bound, their end."""
+    if bound is None:
+        return len(keys) if end else 0
+    key = np.array([tuple(bound)], WIDE) if keys.dtype == WIDE else np.array([bound[0] << 32 | bound[1]], PACKED)
+    return int(np.searchsorted(keys, key)[0])
+
+
+def merge(files: Sequence[str], low: Pair, high: Pair) -> Keys:
+    """Return the keys of runs between two cuts, sorted."""
+    slices = []
+    for file in files:
+        keys = open_run(file)
+        slices.append(keys[position(keys, low) : position(keys, high, end=True)])
+    keys = np.concatenate(slices) if len(slices) > 1 else slices[0].copy()
+    if len(slices) > 1:
+        keys.sort()
+    return keys

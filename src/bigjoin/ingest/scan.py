@@ -1,0 +1,130 @@
+"""Stage: read rows, drop those with NULL ids, and replace ids by ranks, or by places in a dictionary of the chunk's own.
+
+Where ids are integers that lie close together, the distance from the smallest stands for the rank, and the chunk becomes a
+sorted run of edges at once. Otherwise a chunk's dictionary is merged with the others first, and `Encode` makes the run.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bigjoin.errors import SourceError
+from bigjoin.index.dictionary import code_type
+from bigjoin.ingest.files import read
+from bigjoin.ingest.ids import ranks_of_chunk, sorted_unique, write_ids, write_table
+from bigjoin.ingest.runs import key_type, pack, write_run
+
+CHUNK = 1 << 22
+"""Rows read before they are written out: memory follows it."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Read rows in chunks. `keys` is how many columns are ids: two for edges, one for vertices."""
+
+    folder: str
+    base: int | None
+    """The smallest id, where ids are close together; None where a dictionary is needed."""
+    size: int
+    """How many ids lie between the smallest and the largest."""
+
+    def __call__(self, item: dict[str, Any]) -> list[dict[str, Any]]:
+        return list(self.chunks(read(item["split"]), item))
+
+    def chunks(self, batches: Iterable[pa.RecordBatch], item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Give a description of each chunk that was written."""
+        for table in _gathered(batches):
+            yield {"table": item["table"], **self._chunk(table, item)}
+
+    def _chunk(self, table: pa.Table, item: dict[str, Any]) -> dict[str, Any]:
+        columns = table.columns[: item["keys"]]
+        read_rows = table.num_rows
+        if any(column.null_count for column in columns):
+            known = pc.is_valid(columns[0])
+            for column in columns[1:]:
+                known = pc.and_(known, pc.is_valid(column))
+            table = table.filter(known)
+            columns = table.columns[: item["keys"]]
+        chunk: dict[str, Any] = {"read": read_rows, "rows": table.num_rows}
+        if self.base is not None:
+            ranks = [self._distances(column) for column in columns]
+        else:
+            ids, places = sorted_unique(pa.chunked_array([c for column in columns for c in column.chunks]).combine_chunks())
+            chunk["ids"] = write_ids(ids, self.folder)
+            ranks = np.split(places, len(columns))
+        chunk["loops"] = int(np.count_nonzero(ranks[0] == ranks[1])) if len(ranks) == 2 else 0
+        if self.base is not None and len(ranks) == 2:
+            chunk["run"] = write_run(edge_keys(ranks[0], ranks[1], directed=item["directed"], size=self.size), self.folder)
+        if self.base is None or item["rowwise"]:
+            chunk["ranks"] = write_ranks(ranks, self.folder)
+        if item["rowwise"] and table.num_columns > item["keys"]:
+            file = Path(self.folder) / f"properties-{uuid.uuid4().hex}.arrow"
+            write_table(table.drop_columns(table.column_names[: item["keys"]]).combine_chunks(), file)
+            chunk["properties"] = str(file)
+        return chunk
+
+    def _distances(self, column: pa.ChunkedArray) -> NDArray[Any]:
+        """Return how far each id lies from the smallest."""
+        assert self.base is not None
+        distances = np.asarray(column.to_numpy(), np.int64) - self.base
+        if len(distances) and (int(distances.min()) < 0 or int(distances.max()) >= self.size):
+            raise SourceError("the file's statistics are wrong: it has ids beyond the smallest or largest that they name")
+        return distances.astype(code_type(self.size))
+
+
+@dataclass(frozen=True)
+class Encode:
+    """Stage: turn a chunk's own places into ranks among all ids, and edges into a sorted run."""
+
+    folder: str
+    ranges: Sequence[dict[str, Any]]
+    size: int
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        ranks = ranks_of_chunk(self.ranges, item["dictionary"])[np.load(item["ranks"])]
+        done: dict[str, Any] = {}
+        if item["rowwise"]:
+            done["ranks"] = write_ranks(ranks, self.folder)
+        if len(ranks) == 2:
+            done["run"] = write_run(edge_keys(ranks[0], ranks[1], directed=item["directed"], size=self.size), self.folder)
+        return done
+
+
+def edge_keys(src: NDArray[Any], dst: NDArray[Any], *, directed: bool, size: int) -> NDArray[Any]:
+    """Return edges as keys; undirected ones without loops, the smaller end first."""
+    if not directed:
+        proper = src != dst
+        if not proper.all():
+            src, dst = src[proper], dst[proper]
+        src, dst = np.minimum(src, dst), np.maximum(src, dst)
+    return pack(src, dst, key_type(size))
+
+
+def write_ranks(ranks: Sequence[NDArray[Any]], folder: str) -> str:
+    """Write the columns of a chunk, in the order of its rows."""
+    file = Path(folder) / f"ranks-{uuid.uuid4().hex}.npy"
+    np.save(file, np.stack(ranks))
+    return str(file)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Give tables of CHUNK rows or a little more."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= CHUNK:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(waiting)

@@ -1,0 +1,232 @@
+"""Text: lines of fields, in blocks of whole lines; what the columns hold is learned from the whole file before it is read."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bigjoin.errors import SourceError
+from bigjoin.ingest.fields import BLANKS, Fields, find, possible_types, split_line, type_of
+from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, from_text, to_text
+from bigjoin.kernels.text import EMPTY
+from bigjoin.paths import COMPRESSED, format_suffix
+
+SPLIT = 2**24
+"""A piece has about so many bytes: at most some 2^22 rows. A compressed file is one piece, which is read in such blocks."""
+LONGEST_LINE = 2**26
+
+_NEWLINE = re.compile(rb"[\r\n]")
+_INSIGNIFICANT = BLANKS + b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What some of a file's lines say: how many there are, which are wrong, and what their columns may be."""
+
+    rows: int
+    short: int
+    example: str | None
+    garbled: int
+    span: tuple[int, int] | None
+    types: tuple[frozenset[pa.DataType] | None, ...]
+
+    def __add__(self, other: Findings) -> Findings:
+        spans = [span for span in (self.span, other.span) if span is not None]
+        return Findings(
+            self.rows + other.rows,
+            self.short + other.short,
+            self.example or other.example,
+            self.garbled + other.garbled,
+            (min(low for low, _ in spans), max(high for _, high in spans)) if spans else None,
+            tuple(b if a is None else a if b is None else a & b for a, b in zip(self.types, other.types, strict=True)),
+        )
+
+
+def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool) -> Table:
+    """Return what a text file holds; it is scanned once, in bounded memory."""
+    path = Path(source).absolute()
+    head = _head(source, path)
+    if not head:
+        raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
+    separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
+    if kind is EDGES and separator is not None and separator.encode() not in head[0][0]:
+        separator = None
+    first, *below = (split_line(line, separator) for line, _ in head)
+    titled = kind.named(first) is not None or _are_titles(kind, first, below) or _are_asked_for(first, columns)
+    names = [title or f"c{i + 1}" for i, title in enumerate(first)] if titled else [f"c{i + 1}" for i in range(len(first))]
+    if titled and kind.named(first) is None and columns is None:
+        line = head[0][0].decode(errors="replace")
+        warnings.warn(f"{source}: the first line, {line!r}, is taken for column titles", stacklevel=4)
+    if columns is not None and not titled:
+        check_names(kind, columns)
+        if len(columns) > len(first):
+            raise SourceError(f"{len(columns)} columns are named, and the first line of {source} has {len(first)}")
+        names, columns = list(columns), None
+    while len(names) < len(kind.ends):  # a line that is too short is counted, and shown
+        names.append(f"c{len(names) + 1}")
+    keys, others = choose(kind, names, source, columns=columns, properties=properties)
+    layout = {
+        "format": "text",
+        "source": source,
+        "path": str(path),
+        "separator": separator,
+        "places": [names.index(name) for name in (*keys, *others)],
+    }
+    splits = [{**layout, "begin": begin, "end": end} for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        pieces = list(pool.map(lambda split: scan(split, len(keys)), splits))
+    found = reduce(Findings.__add__, pieces, Findings(0, 0, None, 0, None, (None,) * (len(keys) + len(others))))
+    _check(found, source, kind)
+    key_type = pa.int64() if all(type_of(types) == pa.int64() for types in found.types[: len(keys)]) else pa.string()
+    kinds = [key_type] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
+    schema = pa.schema(list(zip((*kind.ends, *others), kinds, strict=True)))
+    for split, piece in zip(splits, pieces, strict=True):
+        split.update(rows=piece.rows, schema=to_text(schema))
+    return Table(source, keys, schema, tuple(splits), found.rows, found.span if key_type == pa.int64() else None)
+
+
+def read_text(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Read the rows of one piece."""
+    schema = from_text(split["schema"])
+    for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
+        for fields in find(block, split["separator"], split["places"]):
+            try:
+                yield pa.record_batch([fields.column(i, field.type) for i, field in enumerate(schema)], schema=schema)
+            except pa.ArrowInvalid as error:
+                raise SourceError(f"{split['source']} has changed while it was read: {error}") from None
+
+
+def scan(split: dict[str, Any], keys: int) -> Findings:
+    """Learn what one piece holds; its first columns are keys."""
+    none = Findings(0, 0, None, 0, None, (None,) * len(split["places"]))
+    found = none
+    for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
+        garbled = _garbled(block)
+        found += Findings(0, 0, None, garbled, None, none.types)
+        for fields in find(block, split["separator"], split["places"]):
+            found += _findings(fields, keys, garbled=garbled > 0)
+    return found
+
+
+def _findings(fields: Fields, keys: int, *, garbled: bool) -> Findings:
+    short, example = 0, None
+    if fields.kinds[:keys].min() <= EMPTY:
+        lines = (fields.kinds[:keys] <= EMPTY).any(axis=0)
+        short, example = int(np.count_nonzero(lines)), fields.line(int(lines.argmax()))
+    ids = fields.integers[:keys]
+    types = tuple(None if garbled else possible_types(fields, i, is_key=i < keys) for i in range(len(fields.kinds)))
+    return Findings(len(fields), short, example, 0, (int(ids.min()), int(ids.max())), types)
+
+
+def _check(found: Findings, source: str, kind: Kind) -> None:
+    if not found.rows:
+        raise SourceError(f"{source} has no {kind.noun}: nothing follows its column titles")
+    if found.short and kind is EDGES:
+        raise SourceError(
+            f"{found.short} of {found.rows} lines of {source} do not have two columns, for example {found.example!r}; "
+            "an edge is 'src dst', separated by spaces, a tab or a comma"
+        )
+    if found.short:
+        raise SourceError(f"{found.short} of {found.rows} lines of {source} have no id, for example {found.example!r}")
+    if found.garbled:
+        raise SourceError(f"{found.garbled} lines of {source} are not UTF-8 text: convert the file, for example with iconv")
+
+
+def blocks(source: str, path: Path, begin: int, end: int | None, size: int = 0) -> Iterator[bytes]:
+    """Yield the text from `begin` to `end`, both starts of lines, in blocks of whole lines."""
+    size = size or SPLIT
+    suffix = path.suffix.lower()
+    compression = None if suffix not in COMPRESSED else "bz2" if suffix == ".bz2" else "gzip"  # which knows .deflate, too
+    with pa.input_stream(str(path), compression=compression) as file:
+        if compression is None:
+            file.seek(begin)
+        else:
+            file.read(begin)
+        rest = b""
+        while block := file.read(size if end is None else min(size, end - begin)):
+            begin += len(block)
+            cut = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+            if cut:
+                yield rest + block[:cut]
+                rest = block[cut:]
+            else:
+                rest += block
+            if len(rest) > LONGEST_LINE:
+                raise SourceError(f"{source} has a line of more than {LONGEST_LINE >> 20} MB: it is not text")
+        if rest:
+            yield rest
+
+
+def _cuts(source: str, path: Path, begin: int) -> list[tuple[int, int | None]]:
+    """Return where the pieces of a file begin and end, each at the start of a line."""
+    if path.suffix.lower() in COMPRESSED:
+        return [(begin, None)]
+    size = path.stat().st_size
+    cuts = [begin]
+    with path.open("rb") as file:
+        while cuts[-1] + SPLIT < size:
+            position = file.seek(cuts[-1] + SPLIT)
+            while not (newline := _NEWLINE.search(piece := file.read(2**16))) and piece:
+                position += len(piece)
+                if position - cuts[-1] > SPLIT + LONGEST_LINE:
+                    raise SourceError(f"{source} has a line of more than {LONGEST_LINE >> 20} MB: it is not text")
+            cuts.append(position + newline.end() if newline else size)
+    return [(start, stop) for start, stop in zip(cuts, [*cuts[1:], size], strict=True) if start < stop]
+
+
+def _head(source: str, path: Path) -> list[tuple[bytes, int]]:
+    """Return the first two lines that say something, and where each ends."""
+    head: list[tuple[bytes, int]] = []
+    position = 0
+    for block in blocks(source, path, 0, None, size=2**16):
+        for match in re.finditer(rb"[^\r\n]+", block):
+            if _is_significant(match[0]):
+                head.append((match[0].strip(_INSIGNIFICANT), position + match.end()))
+            if len(head) == 2:
+                return head
+        position += len(block)
+    return head
+
+
+def _is_significant(line: bytes) -> bool:
+    text = line.lstrip(_INSIGNIFICANT)
+    return bool(text) and not text.startswith((b"#", b"%"))
+
+
+def _garbled(block: bytes) -> int:
+    """Return how many lines are not UTF-8, comments aside."""
+    if block.isascii() or _is_utf8(block):
+        return 0
+    return sum(not _is_utf8(line) for line in _NEWLINE.split(block) if _is_significant(line))
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _are_titles(kind: Kind, first: list[str], below: list[list[str]]) -> bool:
+    """Tell titles from a row: for edges two words above two integers, for vertices words above something with a number."""
+    words = first[: len(kind.ends)] if kind is EDGES else first
+    if not below or not all(re.fullmatch(r"[^\W\d][\w .-]*", word) for word in words):
+        return False
+    integers = [re.fullmatch(r"[+-]?\d+", text) is not None for text in below[0]]
+    return all(integers[:2]) if kind is EDGES else any(integers)
+
+
+def _are_asked_for(first: list[str], columns: Sequence[str] | None) -> bool:
+    """Tell titles from a row by the columns that are asked for: all are there."""
+    return columns is not None and set(columns) <= set(first)

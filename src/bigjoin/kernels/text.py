@@ -1,0 +1,185 @@
+"""Text: where the fields of each line lie, which of them are integers, and their bytes without the quotes.
+
+A line ends at LF or CR. Blank lines and those that begin with # or % are passed over, and so is a byte-order mark. How fields
+are separated is a table with the class of every byte, and the least class that ends a field: BREAK where one byte separates
+two fields, BLANK where any run of blanks and breaks does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bigjoin.kernels.jit import helper, kernel
+
+ORDINARY, BLANK, BREAK, NEWLINE = range(4)
+MISSING, EMPTY, INTEGER, PLAIN, QUOTED = range(5)
+"""What a field is: absent from its line, without bytes, an integer in its usual spelling, text, or text with doubled quotes."""
+
+_TAB, _QUOTE, _HASH, _PERCENT, _MINUS, _ZERO, _NINE = 9, 34, 35, 37, 45, 48, 57
+_SAFE = 18
+"""So many digits fit into 64 bits, whatever they are."""
+_TENTH = (2**63 - 1) // 10
+
+
+@kernel
+def find_fields(text, at, classes, limit, slots, starts, stops, integers, kinds):
+    """Describe the fields of the lines from position `at`, and return how many lines these were, and the position after them.
+
+    slots[c] is the row of the arrays for column c, or -1. The arrays have one place for each line; when they are full, the
+    caller comes back with the position. An integer between separators is read here, in one pass: a call costs more than that.
+    """
+    size = len(text)
+    row = 0
+    while row < starts.shape[1]:
+        while at < size and classes[text[at]] == NEWLINE:
+            at += 1
+        if at == size or not _ZERO <= text[at] <= _NINE:
+            at = _next_line(text, at, classes)
+            if at == size:
+                break
+        more = True
+        for column in range(len(slots)):
+            start = stop = at
+            kind, value = MISSING, 0
+            if more:
+                negative = at < size and text[at] == _MINUS
+                first = at + 1 if negative else at
+                stop = first
+                while stop < size and _ZERO <= text[stop] <= _NINE:
+                    value = value * 10 + (np.int64(text[stop]) - _ZERO)
+                    stop += 1
+                usual = 0 < stop - first <= _SAFE and (text[first] != _ZERO or (stop - first == 1 and not negative))
+                if usual and (stop == size or classes[text[stop]] >= limit):
+                    kind, value = INTEGER, -value if negative else value
+                    at = stop
+                else:
+                    start, stop, kind, value, at = _field(text, at, classes, limit)
+                more = False
+                while at < size and BLANK <= classes[text[at]] <= BREAK:
+                    more = more or classes[text[at]] == BREAK
+                    at += 1
+                    if limit == BREAK:
+                        break
+                more = more or (limit == BLANK and at < size and classes[text[at]] != NEWLINE)
+            slot = slots[column]
+            if slot >= 0:
+                starts[slot, row] = start
+                stops[slot, row] = stop
+                kinds[slot, row] = kind
+                integers[slot, row] = value
+        while at < size and classes[text[at]] != NEWLINE:
+            at += 1
+        row += 1
+    return row, at
+
+
+@kernel
+def copy_fields(text, starts, stops, kinds, offsets, copy):
+    """Copy one column's fields, one behind the other, with single quotes for doubled ones; offsets[i] is where field i begins."""
+    position = 0
+    for i in range(len(starts)):
+        offsets[i] = position
+        at = starts[i]
+        while at < stops[i]:
+            copy[position] = text[at]
+            position += 1
+            at += 2 if kinds[i] == QUOTED and text[at] == _QUOTE else 1
+    offsets[len(starts)] = position
+
+
+@helper
+def _next_line(text, at, classes):
+    """Return where the next line with fields begins, or the end of the text."""
+    while at < len(text):
+        look = at
+        while look < len(text) and (classes[text[look]] == BLANK or text[look] == _TAB):
+            look += 1
+        if look == len(text):
+            return look
+        if classes[text[look]] == NEWLINE:
+            at = look + 1
+        elif text[look] == _HASH or text[look] == _PERCENT:
+            at = _line_end(text, look, classes)
+        elif text[look] == 0xEF and look + 2 < len(text) and text[look + 1] == 0xBB and text[look + 2] == 0xBF:
+            at = look + 3
+        else:
+            while classes[text[at]] == BLANK:
+                at += 1
+            return at
+    return at
+
+
+@helper
+def _line_end(text, at, classes):
+    while at < len(text) and classes[text[at]] != NEWLINE:
+        at += 1
+    return at
+
+
+@helper
+def _field(text, at, classes, limit):
+    """Return the bounds of a field without the blanks and quotes around it, its kind and value, and where it ends with them."""
+    while at < len(text) and classes[text[at]] == BLANK:
+        at += 1
+    start = stop = end = at
+    doubled = False
+    if limit == BREAK and at < len(text) and text[at] == _QUOTE:
+        stop, end, doubled = _closing_quote(text, at, classes)
+    if end > at:
+        start += 1
+    else:
+        while end < len(text) and classes[text[end]] < limit:
+            end += 1
+        stop = end
+    while start < stop and classes[text[start]] == BLANK:
+        start += 1
+    while start < stop and classes[text[stop - 1]] == BLANK:
+        stop -= 1
+    if start == stop:
+        return start, stop, EMPTY, 0, end
+    if doubled:
+        return start, stop, QUOTED, 0, end
+    kind, value = _integer(text, start, stop)
+    return start, stop, kind, value, end
+
+
+@helper
+def _closing_quote(text, at, classes):
+    """Return where the quotes that open at `at` close, where the field ends after them, and whether any are doubled within.
+
+    Quotes that do not close in front of a separator or a line's end are ordinary characters: then the field ends at `at`.
+    """
+    doubled = False
+    stop = at + 1
+    while stop < len(text) and classes[text[stop]] != NEWLINE:
+        if text[stop] == _QUOTE:
+            if stop + 1 == len(text) or text[stop + 1] != _QUOTE:
+                after = stop + 1
+                while after < len(text) and classes[text[after]] == BLANK:
+                    after += 1
+                if after == len(text) or classes[text[after]] >= BREAK:
+                    return stop, after, doubled
+                return at, at, False
+            doubled = True
+            stop += 1
+        stop += 1
+    return at, at, False
+
+
+@helper
+def _integer(text, start, stop):
+    """Return INTEGER and the value of a field that is spelled as that value prints; else PLAIN and zero."""
+    negative = text[start] == _MINUS
+    first = start + 1 if negative else start
+    digits = stop - first
+    if digits == 0 or digits > _SAFE + 1 or (text[first] == _ZERO and (digits > 1 or negative)):
+        return PLAIN, 0
+    value = 0
+    for at in range(first, stop):
+        if not _ZERO <= text[at] <= _NINE:
+            return PLAIN, 0
+        digit = np.int64(text[at]) - _ZERO
+        if value < -_TENTH or (value == -_TENTH and digit > (8 if negative else 7)):
+            return PLAIN, 0
+        value = value * 10 - digit  # downwards, since there is one more negative number
+    return INTEGER, value if negative else -value

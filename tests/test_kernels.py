@@ -60,7 +60,7 @@ def test_intersecting_and_excluding_are_set_operations(seed, longest):
         assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(before[i] - held[i])
 
 
-@pytest.mark.parametrize("operator", range(5))
+@pytest.mark.parametrize("operator", range(6))
 def test_comparing_keeps_what_the_operator_allows(operator):
     rng = np.random.default_rng(operator)
     ends, candidates = lists(rng, np.array([5, 0, 7]), 50)
@@ -68,7 +68,7 @@ def test_comparing_keeps_what_the_operator_allows(operator):
     ranks = rng.permutation(50).astype(np.uint32)
     others = np.array([20, 3, 30])
     lengths = np.array([5, 0, 7])
-    allowed = [np.less, np.less_equal, np.greater, np.greater_equal, np.not_equal][operator]
+    allowed = [np.less, np.less_equal, np.greater, np.greater_equal, np.not_equal, np.equal][operator]
     wanted = [
         [c for c in candidates[b : b + n] if allowed(ranks[c], o)] for b, n, o in zip(begins, lengths, others, strict=True)
     ]

@@ -107,7 +107,11 @@ def test_mistakes_are_shown(text, message):
         ),
         (
             "q(a,b,c) := edge(a,b,c)",
-            "'edge' has 2 columns, not 3\n  q(a,b,c) := edge(a,b,c)\n              ^^^^^^^^^^^\nhint: write edge(a, b)",
+            "this index keeps no edge ids, so 'edge' has 2 columns, not 3\n"
+            "  q(a,b,c) := edge(a,b,c)\n"
+            "              ^^^^^^^^^^^\n"
+            "hint: write edge(a, b), or build the index from a table with further columns or with --parallel (parallel=True), "
+            "which keeps them",
         ),
     ],
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from bigjoin.index.build import build_graph
 from bigjoin.index.directory import Index
+from bigjoin.indexing import build_index
 from bigjoin.join import extend
 from bigjoin.join.bind import BoundPlan, bind
 from bigjoin.join.generic_join import Tally, count_matches, matches
@@ -52,8 +52,8 @@ def by_duckdb(question: Question, spelling: str) -> list[tuple]:
 
 
 def index_of(question: Question, folder: Path) -> Index:
-    src, dst = (pa.array([edge[i] for edge in question.edges]) for i in (0, 1))
-    return build_graph(src, dst, folder / "index", directed=question.directed)
+    edges = pa.table({name: [edge[i] for edge in question.edges] for i, name in enumerate(("src", "dst"))})
+    return build_index(edges, folder / "index", directed=question.directed)
 
 
 def locally(bound: BoundPlan, *, batch_size: int, parts: int) -> list[tuple]:
@@ -62,7 +62,7 @@ def locally(bound: BoundPlan, *, batch_size: int, parts: int) -> list[tuple]:
     ranges = equal_ranges(bound, parts)
     for batch in matches(bound, ranges, batch_size=batch_size):
         assert 0 < batch.shape[1] <= batch_size
-        columns = [d.decode(batch[p]).to_pylist() for p, d in zip(bound.head, bound.dictionaries, strict=True)]
+        columns = [output.decode(batch).to_pylist() for output in bound.outputs]
         rows += zip(*columns, strict=True)
     tally = Tally.of(bound)
     with flattening_at_most(batch_size):

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from bigjoin.index.values import Column, constant, plain, take
 from bigjoin.query.query import Value
 
+NARROW = 2**32
+"""Domains below this size have codes of 32 bits."""
+
 
 @dataclass(frozen=True)
 class Dictionary:
@@ -101,7 +104,7 @@ class RowNumbers:
         bound = constant(value, self.type)
         if isinstance(bound, float) and isinf(bound):
             return self.size if bound > 0 else 0
-        return min(self.size, max(0, floor(bound) + 1 if or_equal else ceil(bound)))
+        return min(self.size, max(0, int(floor(bound) + 1 if or_equal else ceil(bound))))
 
     def code(self, value: Value) -> int | None:
         """Return the code of an id, or None where there is no such id."""
@@ -119,4 +122,4 @@ def ranks_of(ids: pa.Array) -> NDArray[Any]:
 
 def code_type(size: int) -> type[np.unsignedinteger[Any]]:
     """Return the narrowest type for the codes of a domain; the largest value stays free for an upper bound."""
-    return np.uint32 if size < 2**32 else np.uint64
+    return np.uint32 if size < NARROW else np.uint64

@@ -42,7 +42,7 @@ def unit(arrow: pa.DataType) -> Fraction:
         return _MICROSECONDS[arrow.unit]
     if pa.types.is_date(arrow):
         return Fraction(86_400 * 10**6 if pa.types.is_date32(arrow) else 10**3)
-    return Fraction(1, 10**arrow.scale) if pa.types.is_decimal(arrow) else Fraction(1)
+    return Fraction(10) ** -arrow.scale if pa.types.is_decimal(arrow) else Fraction(1)
 
 
 def constant(value: Value, arrow: pa.DataType) -> Any:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from bigjoin.index.dictionary import Dictionary
+from bigjoin.index.dictionary import Dictionary, RowNumbers, code_type
 from bigjoin.index.trie import Codes, Trie
+from bigjoin.index.values import Column, take
 from bigjoin.join.constraints import Condition, Filter, Window, constrain
 from bigjoin.query.plan import Extender, Plan, Restriction, Version
-from bigjoin.query.query import Comparison
+from bigjoin.query.query import Comparison, Property, Term, attribute_of
 from bigjoin.query.statistics import Statistics
 
 
@@ -24,8 +26,9 @@ class Relations(Protocol):
     @property
     def statistics(self) -> Statistics: ...
     @property
-    def dictionaries(self) -> dict[str, Dictionary]: ...
+    def dictionaries(self) -> Mapping[str, Dictionary | RowNumbers]: ...
     def extensions(self, relation: str, columns: tuple[int, ...], version: Version = ...) -> Trie: ...
+    def properties(self, domain: str) -> Mapping[str, Column]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,20 @@ class BoundStep:
         return self.condition.window
 
     @cached_property
+    def late_ranks(self) -> NDArray[Any]:
+        """The one array that late filters may look codes up in; those that compare codes need none."""
+        arrays = (f.ranks for f in self.condition.filters if f.position is not None and not f.by_code)
+        return next(arrays, np.empty(0, np.uint32))
+
+    @cached_property
     def reads(self) -> tuple[int, ...]:
         """The positions of a prefix that decide its extension set, before late filters."""
         keys = {p for extender in (*self.extenders, *self.excluders) for p in extender.key}
+        keys |= {
+            f.position
+            for f in self.condition.filters
+            if f.position is not None and not (f.by_code or f.ranks is self.late_ranks)
+        }
         return tuple(sorted(keys.union(self.window.below, self.window.above, self.window.equal)))
 
     @cached_property
@@ -91,6 +105,26 @@ class BoundSeed:
     checks: tuple[tuple[BoundExtender, bool], ...]
     conditions: tuple[Condition, ...]
     positions: tuple[int, int]
+    code_type: type[np.unsignedinteger[Any]]
+    """Of prefixes: wide enough for every attribute of the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the result: values by the code at a position of a match."""
+
+    name: str
+    position: int
+    values: Dictionary | RowNumbers | Column
+
+    @property
+    def type(self) -> pa.DataType:
+        return self.values.type
+
+    def decode(self, matches: Codes) -> pa.Array:
+        """Return the column for matches."""
+        codes = matches[self.position]
+        return take(self.values, codes) if isinstance(self.values, pa.ChunkedArray) else self.values.decode(codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +134,27 @@ class BoundPlan:
     plan: Plan
     seed: BoundSeed
     steps: tuple[BoundStep, ...]
-    head: tuple[int, ...]
-    dictionaries: tuple[Dictionary, ...]
-    """The dictionary of each attribute of the head."""
+    outputs: tuple[Output, ...]
+    """A column for each term of the head."""
 
 
 def bind(plan: Plan, index: Relations) -> BoundPlan:
-    """Bind a plan; raise QueryError where a constant cannot be compared with the ids."""
+    """Bind a plan; raise QueryError where a constant cannot be compared with the ids or properties beside it."""
     order = plan.attributes
     domains = _domains(plan, index.statistics)
     dictionaries = {a: index.dictionaries[domains[a]] for a in order}
-    marks = {name: np.zeros(size, np.uint8) for name, size in index.statistics.domains.items()}
+    sizes = {domain: index.statistics.domains[domain] for domain in domains.values()}
+    marks = {domain: np.zeros(size, np.uint8) for domain, size in sizes.items()}
+
+    @cache
+    def column(domain: str, name: str | None) -> Column:
+        if name is None:
+            ids = index.dictionaries[domain].ids
+            return ids if isinstance(ids, pa.ChunkedArray) else pa.chunked_array([ids])
+        return index.properties(domain)[name]
+
+    def columns(term: Term) -> Column:
+        return column(domains[attribute_of(term)], term.name if isinstance(term, Property) else None)
 
     def extender(e: Extender) -> BoundExtender:
         trie = index.extensions(e.atom.relation, e.columns, e.version)
@@ -120,7 +164,7 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
         return tuple((extender(e), not e.atom.negated) for e in extenders)
 
     def condition(attribute: str, restrictions: Sequence[Restriction], comparisons: Sequence[Comparison]) -> Condition:
-        return constrain(attribute, restrictions, comparisons, order, dictionaries[attribute])
+        return constrain(attribute, restrictions, comparisons, order=order, dictionary=dictionaries[attribute], columns=columns)
 
     steps = tuple(
         BoundStep(
@@ -137,7 +181,7 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
     conditions = []
     for i, attribute in enumerate(seed.attributes):
         bound = seed.attributes[: i + 1]
-        mine = [f if f.left == attribute else f.flipped() for f in seed.filters if _last(f.attributes, bound) == attribute]
+        mine = [f.led_by(attribute) for f in seed.filters if _last(f.attributes, bound) == attribute]
         limits = [r for r in seed.restrictions if _last((r.smaller, r.larger), bound) == attribute]
         conditions.append(condition(attribute, limits, mine))
     names = [seed.extender.atom.attributes[c] for c in seed.extender.columns]
@@ -149,16 +193,29 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
         checks=checks(seed.checks),
         conditions=tuple(conditions),
         positions=_seed_positions(trie, conditions[0].window),
+        code_type=code_type(max(sizes.values())),
     )
-    head = tuple(order.index(a) for a in plan.query.head)
-    return BoundPlan(plan, bound_seed, steps, head, tuple(dictionaries[a] for a in plan.query.head))
+    return BoundPlan(plan, bound_seed, steps, outputs(plan, index))
+
+
+def outputs(plan: Plan, index: Relations) -> tuple[Output, ...]:
+    """Return the columns of a plan's result: an id for each attribute of the head, and the properties that it lists."""
+    order, domains = plan.attributes, _domains(plan, index.statistics)
+    found = []
+    for name, term in zip(plan.query.columns, plan.query.head, strict=True):
+        domain = domains[attribute_of(term)]
+        values: Dictionary | RowNumbers | Column = index.dictionaries[domain]
+        if isinstance(term, Property) and not index.statistics.is_id(domain, term.name):
+            values = index.properties(domain)[term.name]
+        found.append(Output(name, order.index(attribute_of(term)), values))
+    return tuple(found)
 
 
 def _domains(plan: Plan, statistics: Statistics) -> dict[str, str]:
     return {
         a: domain
         for atom in plan.query.positive
-        for a, domain in zip(atom.attributes, statistics.relations[atom.relation].domains, strict=True)
+        for a, domain in zip(atom.attributes, statistics.of(atom).domains, strict=True)
     }
 
 

@@ -94,11 +94,11 @@ def count_extended(step: BoundStep, batch: Counted) -> int:
     late = step.late_filters
     if not late:
         return int(found.lengths.sum())
-    if all(f.operator == NOT_EQUAL for f in late):
+    by_code = np.array([f.by_code for f in late])
+    if by_code.all() and all(f.operator == NOT_EQUAL for f in late):
         return int(count_differing(batch.prefixes, np.array([f.position for f in late]), *segments))
-    ranks = next(f.ranks for f in late if len(f.ranks))
     operators, others = np.array([f.operator for f in late]), np.stack([f.others(batch.prefixes) for f in late])
-    return int(count_compared(ranks, operators, others, *segments))
+    return int(count_compared(step.late_ranks, by_code, operators, others, *segments))
 
 
 def extension_sets(step: BoundStep, batch: Counted) -> Candidates:

@@ -44,7 +44,7 @@ def equal_ranges(plan: BoundPlan, parts: int) -> list[tuple[int, int]]:
 def _decide(seed: BoundSeed, positions: NDArray[np.int64]) -> tuple[Codes, NDArray[np.bool_]]:
     """Return the prefixes of tuples, and which of them satisfy what the seed's attributes decide by themselves."""
     columns = seed.extender.trie.tuples(positions)
-    prefixes = np.stack([columns[c] for c in seed.columns])
+    prefixes = np.stack([columns[c] for c in seed.columns], dtype=seed.code_type, casting="unsafe")
     kept = np.ones(len(positions), np.bool_)
     for a, b in seed.repeats:
         kept &= columns[a] == columns[b]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bigjoin.kernels.jit import helper, kernel
 from bigjoin.kernels.lists import lower_bound
 
-LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL = range(5)
+LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL, EQUAL = range(6)
 
 
 @kernel
@@ -44,15 +44,15 @@ def count_differing(prefixes, rows, candidates, begins, lengths):
 
 
 @kernel
-def count_compared(ranks, operators, others, candidates, begins, lengths):
-    """Return how many candidates satisfy every comparison: `!=` of their code, any other of their rank, with others[f, i]."""
+def count_compared(ranks, by_code, operators, others, candidates, begins, lengths):
+    """Return how many candidates satisfy every comparison f: of their code or else their rank, with others[f, i]."""
     total = 0
     for i in range(len(begins)):
         for k in range(begins[i], begins[i] + lengths[i]):
             candidate = candidates[k]
             keep = True
             for f in range(len(operators)):
-                side = candidate if operators[f] == NOT_EQUAL else ranks[candidate]
+                side = candidate if by_code[f] else ranks[candidate]
                 keep = keep and _holds(operators[f], side, others[f, i])
             total += keep
     return total
@@ -68,4 +68,6 @@ def _holds(operator, left, right):
         return left > right
     if operator == GREATER_EQUAL:
         return left >= right
+    if operator == EQUAL:
+        return left == right
     return left != right

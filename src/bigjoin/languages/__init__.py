@@ -22,7 +22,7 @@ class Flags(TypedDict, total=False):
 
 
 def parse(text: str, **flags: Unpack[Flags]) -> Query:
-    """Return the validated query that `text` (a name or a rule), the filters of `where`, the columns of `select` and the flags stand for."""
+    """Return the validated query that `text` (a name or a rule), `where`, `select` and the flags stand for."""
     stripped = text.strip()
     if not stripped:
         raise QueryError("the query is empty", hint="give a name such as 'triangle', or a rule: q(a,b) := edge(a,b)")

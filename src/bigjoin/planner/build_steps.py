@@ -105,7 +105,10 @@ def _listing(attribute: str, draft: Draft) -> Extender:
 
 def _distinct(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
     """Drop extenders that read the same list as one before them, as pays(a, b, _) does after pays(a, b)."""
-    return tuple({(e.atom.relation, e.columns, e.key, e.attribute, e.atom.negated): e for e in reversed(extenders)}.values())[::-1]
+    kept: dict[object, Extender] = {}
+    for e in extenders:
+        kept.setdefault((e.atom.relation, e.atom.negated, e.columns, e.key, e.attribute, e.version), e)
+    return tuple(kept.values())
 
 
 def _projections(draft: Draft, bound: Sequence[str], new: Sequence[str]) -> tuple[Extender, ...]:

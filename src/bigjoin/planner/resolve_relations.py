@@ -1,4 +1,4 @@
-"""Refuse atoms that the source cannot answer: unknown relations, the wrong number of attributes, two domains in one attribute."""
+"""Refuse atoms that the source cannot answer: unknown relations, the wrong number of attributes, values of two domains."""
 
 from __future__ import annotations
 

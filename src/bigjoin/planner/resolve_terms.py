@@ -13,9 +13,7 @@ def resolve_terms(draft: Draft) -> Draft:
     """Set the filters, with ids where they were spelled as properties."""
     for term in draft.query.head:
         _resolved(term, draft, None)
-    filters = tuple(
-        replace(f, left=_resolved(f.left, draft, f), right=_resolved(f.right, draft, f)) for f in draft.filters
-    )
+    filters = tuple(replace(f, left=_resolved(f.left, draft, f), right=_resolved(f.right, draft, f)) for f in draft.filters)
     for comparison in filters:
         if not comparison.properties and len({draft.domain(a) for a in comparison.attributes}) > 1:
             raise QueryError(f"'{comparison}' compares values of different domains", comparison.span)

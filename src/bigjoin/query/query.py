@@ -193,9 +193,9 @@ def validate(query: Query) -> Query:
             f"the head of {query.name!r} leaves out {', '.join(missing)}",
             hint=f"a match binds every attribute: write {query.name}({', '.join(bound)}), and select columns afterwards",
         )
-    for i, term in enumerate(query.head):
-        if isinstance(term, Property) and term.column in query.columns[:i] + query.columns[i + 1 :]:
-            other = next(t for j, t in enumerate(query.head) if j != i and query.columns[j] == term.column)
-            same = f"'{term}' is listed twice" if other == term else f"'{term}' and '{other}' both become column {term.column!r}"
-            raise QueryError(same, term.span, "leave one out" if other == term else "rename an attribute")
+    taken: dict[str, Term] = {attribute: attribute for attribute in named}
+    for term in query.head:
+        if isinstance(term, Property) and taken.setdefault(term.column, term) is not term:
+            both = f"'{term}' and '{taken[term.column]}' both become column {term.column!r}"
+            raise QueryError(both, term.span, "list a property once, and give attributes other names")
     return query

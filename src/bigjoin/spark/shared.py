@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from bigjoin.index.directory import Index
-from bigjoin.join.bind import BoundPlan, bind
+from bigjoin.join.bind import BoundPlan, bind, outputs
 from bigjoin.join.generic_join import Tally, count_matches, matches
 from bigjoin.join.seeds import equal_ranges
 from bigjoin.kernels.jit import compilations
@@ -85,9 +85,8 @@ def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
 
 
 def schema(job: Job, index: Index) -> pa.Schema:
-    """Return the columns of the matches: the attributes of the head, with the types of their ids."""
-    plan = bind(job.plan, index)
-    return pa.schema([(a, d.ids.type) for a, d in zip(job.plan.query.head, plan.dictionaries, strict=True)])
+    """Return the columns of the matches: the terms of the head, with the types of their ids and properties."""
+    return pa.schema([(output.name, output.type) for output in outputs(job.plan, index)])
 
 
 def write(
@@ -177,8 +176,8 @@ def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatc
     for found in matches(plan, job.ranges[number], batch_size=size, progress=progress):
         rows = found if left is None else found[:, :left]
         if rows.shape[1]:
-            columns = [d.decode(rows[p]) for p, d in zip(plan.head, plan.dictionaries, strict=True)]
-            yield pa.RecordBatch.from_arrays(columns, names=list(plan.plan.query.head))
+            columns = [output.decode(rows) for output in plan.outputs]
+            yield pa.RecordBatch.from_arrays(columns, names=[output.name for output in plan.outputs])
         if left is not None:
             left -= rows.shape[1]
             if left <= 0:

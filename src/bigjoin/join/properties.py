@@ -1,0 +1,175 @@
+"""Comparisons of properties over arrays by code: ones where a constant is satisfied, and integers in the order of values.
+
+Only ids travel through a join; here a column of values becomes something that kernels compare. A NULL or a NaN satisfies no
+comparison, not even `!=`. Integers, decimals and times compare exactly whatever their types; a decimal beside a float is
+compared as a float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil, floor, inf, isinf, nextafter
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bigjoin.index.values import BYTES, TEXT, Column, kind, unit
+
+Keys: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "=": np.equal,
+    "!=": np.not_equal,
+}
+_ARROW = {
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+    "=": pc.equal,
+    "!=": pc.not_equal,
+}
+_EXACT_IN_FLOATS = 2**53
+
+
+def satisfying(column: Column, op: str, bound: Any) -> Flags:
+    """Tell for each code whether its value satisfies a comparison with a constant of the column's kind."""
+    if kind(column.type) == TEXT:
+        return _numpy(_ARROW[op](column, pa.scalar(bound, column.type)).fill_null(False))
+    values, present = _numbers(column)
+    below, above = _neighbours(bound, values.dtype)
+    # No value lies between the neighbours, so each operator may use the one that makes it exact.
+    sides = {"<": above, "<=": below, ">": below, ">=": above, "=": below, "!=": below}
+    found: Flags = COMPARE[op](values, sides[op]).astype(np.bool_)
+    if below != above and op in ("=", "!="):
+        found = np.full(len(values), op == "!=")
+    return found if present is None else found & present
+
+
+def joint_keys(left: Column, right: Column) -> tuple[Keys, Keys]:
+    """Return integers by code for two columns of one kind that compare as their values do; those of NULLs mean nothing."""
+    if kind(left.type) in (TEXT, BYTES):
+        return _joint_ranks(left, right)
+    mine, other = _numbers(left)[0], _numbers(right)[0]
+    finest = min(_unit(left), _unit(right))
+    if np.float64 in (mine.dtype, other.dtype):
+        mine, other = _as_floats(mine, _unit(left)), _as_floats(other, _unit(right))
+    else:
+        mine, other = _scaled(mine, _unit(left) / finest), _scaled(other, _unit(right) / finest)
+    if mine.dtype == other.dtype == np.float64:
+        return _ordered_bits(mine), _ordered_bits(other)
+    if mine.dtype == other.dtype == np.int64:
+        return mine, other
+    ranks = np.unique(np.concatenate([mine.astype(object), other.astype(object)]), return_inverse=True)[1]
+    return ranks[: len(mine)], ranks[len(mine) :]
+
+
+def presence(column: Column) -> Flags | None:
+    """Tell for each code whether it has a value, neither NULL nor NaN; None where all have one."""
+    if pa.types.is_floating(column.type):
+        return _numbers(column)[1]
+    return _numpy(column.is_valid()) if column.null_count else None
+
+
+def _numbers(column: Column) -> tuple[NDArray[Any], Flags | None]:
+    """Return numbers, times or truth values as floats, as 64-bit integers, or as Python's where those do not suffice."""
+    present = _numpy(column.is_valid()) if column.null_count else None
+    if pa.types.is_floating(column.type):
+        values = _numpy(column.cast(pa.float64()).fill_null(0.0))
+        missing = np.isnan(values)
+        if missing.any():
+            present = ~missing if present is None else present & ~missing
+            values = np.where(missing, 0.0, values)
+        return values, present
+    stored = column
+    if pa.types.is_decimal(column.type):
+        wide = pa.decimal256(76, 0) if pa.types.is_decimal256(column.type) else pa.decimal128(38, 0)
+        stored = pa.chunked_array([_unscaled(piece, wide) for piece in column.chunks], wide)
+    elif pa.types.is_date32(column.type):
+        stored = column.cast(pa.int32())
+    elif pa.types.is_boolean(column.type):
+        stored = column.cast(pa.uint8())
+    try:
+        return _numpy(stored.cast(pa.int64()).fill_null(0)), present
+    except pa.ArrowInvalid:
+        return np.array([int(value or 0) for value in stored.to_pylist()], object), present
+
+
+def _unscaled(piece: pa.Array, wide: pa.DataType) -> pa.Array:
+    """Return decimals as the integers that are stored: counts of the last place."""
+    stored = piece.cast(pa.decimal128(38, piece.type.scale)) if piece.type.bit_width < 128 else piece
+    return stored.view(wide)
+
+
+def _neighbours(bound: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return the largest value of a type that is not above a constant, and the smallest that is not below it."""
+    if isinstance(bound, float) and isinf(bound):
+        return bound, bound
+    if dtype != np.float64:
+        return floor(bound), ceil(bound)
+    try:
+        near = float(bound)
+    except OverflowError:
+        near = inf if bound > 0 else -inf
+    return near if near <= bound else nextafter(near, -inf), near if near >= bound else nextafter(near, inf)
+
+
+def _unit(column: Column) -> Fraction:
+    return unit(column.type)
+
+
+def _scaled(values: NDArray[Any], factor: Fraction) -> NDArray[Any]:
+    """Return integers in a finer unit, as Python's where they would overflow."""
+    times = int(factor)
+    if times == 1 or not len(values):
+        return values
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    return values * times if largest * times < 2**63 else values.astype(object) * times
+
+
+def _as_floats(values: NDArray[Any], each: Fraction) -> NDArray[Any]:
+    """Return values as floats, but integers that floats cannot tell apart as they are."""
+    if each != 1:
+        return values.astype(np.float64) * float(each)
+    exact = values.dtype == np.int64 and (not len(values) or max(-int(values.min()), int(values.max())) <= _EXACT_IN_FLOATS)
+    return values.astype(np.float64) if exact else values
+
+
+def _ordered_bits(values: NDArray[np.float64]) -> Keys:
+    """Return integers in the order of floats: the bits of a negative one, but for its sign, run backwards."""
+    bits = (values + 0.0).view(np.int64)  # adding zero makes -0.0 equal to 0.0
+    return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+
+
+def _joint_ranks(left: Column, right: Column) -> tuple[Keys, Keys]:
+    """Return the ranks of text or bytes among the values of both columns."""
+    wide = pa.large_string() if kind(left.type) == TEXT else pa.large_binary()
+    same = left is right
+    both = pa.chunked_array([*left.chunks, *(() if same else right.chunks)], left.type) if left.type == right.type else None
+    if both is None:
+        both = pa.chunked_array([*left.cast(wide).chunks, *right.cast(wide).chunks], wide)
+    encoded = both.dictionary_encode()
+    if not len(encoded):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    values = encoded.chunks[-1].dictionary
+    ranks = np.empty(max(1, len(values)), np.int64)
+    ranks[pc.sort_indices(values).to_numpy(zero_copy_only=False)] = np.arange(len(values))
+    codes = np.concatenate([chunk.indices.fill_null(0).to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
+    keys = ranks[codes]
+    return (keys, keys) if same else (keys[: len(left)], keys[len(left) :])
+
+
+def _numpy(column: Column | pa.Array) -> NDArray[Any]:
+    """Return a column as one NumPy array, without a copy if it lies in one piece."""
+    if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
+        column = column.chunk(0)
+    return np.asarray(column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy())

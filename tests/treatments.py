@@ -15,7 +15,7 @@ from bigjoin.join.generic_join import Tally, count_matches, matches
 from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
-from bigjoin.query.query import Constant, Query
+from bigjoin.query.query import Constant, Property, Query
 from tests.case_file import Question
 from tests.oracles import duckdb, naive
 
@@ -25,13 +25,16 @@ def parsed(question: Question, spelling: str) -> Query:
 
 
 def plain(query: Query) -> tuple:
-    """The query as the oracles take it."""
+    """The query as the oracles take it, without the properties of its head."""
 
     def side(operand):
+        if isinstance(operand, Property):
+            return ("property", operand.attribute, operand.name)
         return ("const", operand.value) if isinstance(operand, Constant) else operand
 
     atoms = [(atom.relation, atom.attributes, atom.negated) for atom in query.atoms]
-    return query.head, atoms, [(side(f.left), f.op, side(f.right)) for f in query.filters]
+    filters = [(side(f.left), f.op, side(f.right)) for f in query.filters]
+    return tuple(term for term in query.head if isinstance(term, str)), atoms, filters
 
 
 def edges_of(question: Question) -> set[tuple]:

@@ -16,7 +16,7 @@ from bigjoin.index.trie import list_statistics
 from bigjoin.index.writer import Run
 from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
-from bigjoin.ingest.runs import PART, cut
+from bigjoin.ingest.runs import cut
 
 Chunks: TypeAlias = list[dict[str, Any]]
 """Descriptions of pieces of work, one for each file or group of files that a stage has written."""
@@ -51,7 +51,7 @@ class Assembly:
         for name, mine in chunks.items():
             runs = [chunk["run"] for chunk in mine if chunk["run"]["rows"]]
             files = [run["file"] for run in runs]
-            items += [{"relation": name, "files": files, "bounds": bounds} for bounds in (cut(runs, PART) if runs else ())]
+            items += [{"relation": name, "files": files, "bounds": bounds} for bounds in (cut(runs) if runs else ())]
         done = self.run(Dedupe(self.exchange), items)
         parts: dict[str, Chunks] = {name: [] for name in chunks}
         for item, part in zip(items, done, strict=True):

@@ -90,9 +90,9 @@ def check_64_bits(largest: int | None, *, column: str, source: str) -> None:
 
 def uuid_text(values: pa.Array) -> pa.Array:
     """Return UUIDs of 16 bytes as text, as they are usually spelled."""
-    raw = np.frombuffer(values.cast(pa.binary()).fill_null(bytes(16)).buffers()[2] or b"", np.uint8).reshape(-1, 16)
+    raw = np.frombuffer(values.buffers()[1], np.uint8, count=16 * len(values), offset=16 * values.offset)
     spelled = np.full((len(values), 36), ord("-"), np.uint8)
-    spelled[:, _UUID_DIGITS] = _HEX[raw[: len(values)]].reshape(-1, 32)
+    spelled[:, _UUID_DIGITS] = _HEX[raw].reshape(-1, 32)
     offsets = np.arange(0, 36 * (len(values) + 1), 36, dtype=np.int32)
     text = pa.Array.from_buffers(pa.string(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(spelled)])
     return pc.if_else(values.is_valid(), text, pa.scalar(None, pa.string()))

@@ -39,7 +39,7 @@ class Fields:
     kinds: NDArray[np.uint8]
 
     def __len__(self) -> int:
-        return self.kinds.shape[1]
+        return len(self.kinds[0])
 
     def column(self, i: int, kind: pa.DataType) -> pa.Array:
         """Return a column as a type that all its fields allow; fields without text are NULL."""

@@ -47,7 +47,7 @@ def _text_order(ids: pa.Array) -> NDArray[np.int64]:
     common = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
     _, offsets, data = ids.buffers()
     starts = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1].astype(np.int64)
-    content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(1, np.uint8)
+    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
     at = (starts[:-1] + common)[:, None] + np.arange(8)
     inside = at < starts[1:, None]
     letters = np.where(inside, content[np.where(inside, at, 0)], 0).astype(np.uint8)

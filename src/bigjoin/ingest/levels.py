@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Level, Trie
 from bigjoin.ingest.edges import Code
-from bigjoin.ingest.runs import PART, Pair, cut, key_type, merge, open_run, pack, position, unpack, write_run
+from bigjoin.ingest.runs import Pair, cut, key_type, merge, open_run, pack, position, unpack, write_run
 
 _HEADER = 128
 """Bytes of a NumPy header for an array of one dimension."""
@@ -46,7 +46,7 @@ def level_parts(
     opened = [open_run(file) for file in files]
     parts = [
         LevelPart(files, low, high, sum(position(keys, low) for keys in opened), str(offsets), str(values), nodes, kind.name)
-        for low, high in (cut(runs, PART) if runs else ())
+        for low, high in (cut(runs) if runs else ())
     ]
     return (offsets, values), parts
 

@@ -173,9 +173,9 @@ def _span(footers: list[Footer], keys: tuple[str, ...], source: str) -> tuple[in
             columns = {group.column(c).path_in_schema: group.column(c) for c in range(group.num_columns)}
             for key in keys:
                 told = columns[key].statistics if key in columns else None
-                if group.num_rows and (told is None or not told.has_min_max):
-                    return None
-                if group.num_rows:
+                if told is not None and told.has_min_max:
                     check_64_bits(told.max, column=key, source=source)
                     bounds += (told.min, told.max)
+                elif group.num_rows:
+                    return None
     return (min(bounds), max(bounds)) if bounds else None

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.index.dictionary import code_type
+
 PACKED = np.dtype(np.uint64)
 WIDE = np.dtype([("major", np.uint64), ("minor", np.uint64)])
 
@@ -30,7 +32,7 @@ Pair: TypeAlias = "list[int] | None"
 
 def key_type(*sizes: int) -> np.dtype[Any]:
     """Return the type of keys whose halves are below these sizes."""
-    return PACKED if max(sizes) <= 2**32 else WIDE
+    return WIDE if any(code_type(size) is np.uint64 for size in sizes) else PACKED
 
 
 def pack(major: NDArray[Any], minor: NDArray[Any], kind: np.dtype[Any]) -> Keys:
@@ -78,10 +80,10 @@ def pairs_of(keys: Keys) -> list[list[int]]:
     return [[int(a), int(b)] for a, b in zip(major, minor, strict=True)]
 
 
-def cut(runs: Sequence[dict[str, Any]], part: int) -> list[tuple[Pair, Pair]]:
-    """Return the bounds of parts of about `part` rows, none of which a hub can swell."""
+def cut(runs: Sequence[dict[str, Any]]) -> list[tuple[Pair, Pair]]:
+    """Return the bounds of parts of about PART keys, none of which a hub can swell."""
     rows = sum(run["rows"] for run in runs)
-    parts = max(1, -(-rows // part))
+    parts = max(1, -(-rows // PART))
     weighed = sorted((pair, run["rows"] / len(run["sample"])) for run in runs for pair in run["sample"])
     cuts: list[list[int]] = []
     passed = 0.0

@@ -58,7 +58,7 @@ class Scan:
         if self.base is not None:
             ranks = [self._distances(column) for column in columns]
         else:
-            ids, places = sorted_unique(pa.chunked_array([c for column in columns for c in column.chunks]).combine_chunks())
+            ids, places = sorted_unique(pa.concat_arrays([column.combine_chunks() for column in columns]))
             chunk["ids"] = write_ids(ids, self.folder)
             ranks = np.split(places, len(columns))
         chunk["loops"] = int(np.count_nonzero(ranks[0] == ranks[1])) if len(ranks) == 2 else 0

@@ -108,7 +108,7 @@ def reading(source: str) -> Iterator[None]:
     except BigjoinError:
         raise
     except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
+        reason = getattr(error, "strerror", None) or f"{error}\n".splitlines()[0]
         if "Truncated compressed stream" in reason:
             reason = "Unexpected end of input, the file is cut off"
         raise SourceError(f"{source} cannot be read: {reason}") from error

@@ -26,7 +26,7 @@ SPLIT = 2**24
 LONGEST_LINE = 2**26
 
 _NEWLINE = re.compile(rb"[\r\n]")
-_INSIGNIFICANT = BLANKS + b"\xef\xbb\xbf"
+_INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,21 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
     if not head:
         raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
     separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
-    if kind is EDGES and separator is not None and separator.encode() not in head[0][0]:
+    if kind is EDGES and separator is not None and separator.encode() not in _trimmed(head[0][0]):
         separator = None
     first, *below = (split_line(line, separator) for line, _ in head)
     titled = kind.named(first) is not None or _are_titles(kind, first, below) or _are_asked_for(first, columns)
-    names = [title or f"c{i + 1}" for i, title in enumerate(first)] if titled else [f"c{i + 1}" for i in range(len(first))]
     if titled and kind.named(first) is None and columns is None:
-        line = head[0][0].decode(errors="replace")
+        line = _trimmed(head[0][0]).decode(errors="replace")
         warnings.warn(f"{source}: the first line, {line!r}, is taken for column titles", stacklevel=4)
     if columns is not None and not titled:
         check_names(kind, columns)
         if len(columns) > len(first):
             raise SourceError(f"{len(columns)} columns are named, and the first line of {source} has {len(first)}")
         names, columns = list(columns), None
-    while len(names) < len(kind.ends):  # a line that is too short is counted, and shown
-        names.append(f"c{len(names) + 1}")
+    else:
+        width = max(len(first), len(kind.ends))  # a line that is too short is counted, and shown
+        names = _names(first if titled else [], width)
     keys, others = choose(kind, names, source, columns=columns, properties=properties)
     layout = {
         "format": "text",
@@ -83,7 +83,7 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
         "places": [names.index(name) for name in (*keys, *others)],
     }
     splits = [{**layout, "begin": begin, "end": end} for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         pieces = list(pool.map(lambda split: scan(split, len(keys)), splits))
     found = reduce(Findings.__add__, pieces, Findings(0, 0, None, 0, None, (None,) * (len(keys) + len(others))))
     _check(found, source, kind)
@@ -191,7 +191,7 @@ def _head(source: str, path: Path) -> list[tuple[bytes, int]]:
     for block in blocks(source, path, 0, None, size=2**16):
         for match in re.finditer(rb"[^\r\n]+", block):
             if _is_significant(match[0]):
-                head.append((match[0].strip(_INSIGNIFICANT), position + match.end()))
+                head.append((match[0], position + match.end()))
             if len(head) == 2:
                 return head
         position += len(block)
@@ -199,8 +199,11 @@ def _head(source: str, path: Path) -> list[tuple[bytes, int]]:
 
 
 def _is_significant(line: bytes) -> bool:
-    text = line.lstrip(_INSIGNIFICANT)
-    return bool(text) and not text.startswith((b"#", b"%"))
+    return bool(_trimmed(line)) and not _trimmed(line).startswith((b"#", b"%"))
+
+
+def _trimmed(line: bytes) -> bytes:
+    return _INDENT.sub(b"", line).rstrip(BLANKS)
 
 
 def _garbled(block: bytes) -> int:
@@ -225,6 +228,18 @@ def _are_titles(kind: Kind, first: list[str], below: list[list[str]]) -> bool:
         return False
     integers = [re.fullmatch(r"[+-]?\d+", text) is not None for text in below[0]]
     return all(integers[:2]) if kind is EDGES else any(integers)
+
+
+def _names(titles: list[str], width: int) -> list[str]:
+    """Return a name for each column: its title, or its place where it has none, or one that another has."""
+    names: list[str] = []
+    for i in range(width):
+        title = titles[i] if i < len(titles) else ""
+        name = title if title and title not in names else f"c{i + 1}"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names
 
 
 def _are_asked_for(first: list[str], columns: Sequence[str] | None) -> bool:

@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 from bigjoin.errors import OutputError
 from bigjoin.generators import Family
 from bigjoin.generators.family import CHUNK, Numbers
-from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.tasks import run_tasks
 
 IDS = ("int", "string")
@@ -49,9 +48,8 @@ def generate(
     try:
         parts.mkdir(parents=True)
         whole.mkdir()
-        with watching(family.edge_count, progress) as meter:
-            write = partial(_write_part, family, str(parts), ids == "string", meter)
-            files = run_tasks(spark, write, list(enumerate(_portions(family.chunks))))
+        write = partial(_write_part, family, str(parts), ids == "string")
+        files = run_tasks(spark, write, _portions(family.chunks), progress=progress)
         for number, file in enumerate(files):
             (parts / file).rename(whole / f"part-{number:05d}.parquet")
         written = sum(file.stat().st_size for file in whole.iterdir())
@@ -85,19 +83,16 @@ def _portions(chunks: int) -> list[tuple[int, int]]:
     return [(first, min(first + step, chunks)) for first in range(0, chunks, step)]
 
 
-def _write_part(family: Family, folder: str, text: bool, meter: str | None, item: tuple[int, tuple[int, int]]) -> str:
+def _write_part(family: Family, folder: str, text: bool, portion: tuple[int, int]) -> str:
     """Write some chunks as one file, a row group each; return its name, which no other attempt has."""
-    number, (first, last) = item
-    file = f"{number}-{uuid.uuid4().hex}.parquet"
-    progress = Meter(meter, number)
+    file = f"{uuid.uuid4().hex}.parquet"
     kind = pa.string() if text else pa.int64()
     schema = pa.schema([("src", kind), ("dst", kind)], metadata={"bigjoin.generated": family.describe()})
     width = len(str(family.vertices - 1))
     with pq.ParquetWriter(Path(folder) / file, schema, use_dictionary=text) as writer:
-        for chunk in range(first, last):
+        for chunk in range(*portion):
             columns = [_ids(ends, width if text else None) for ends in family.edges(chunk)]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=CHUNK)
-            progress.advance(family.size(chunk))
     return file
 
 

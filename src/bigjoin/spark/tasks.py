@@ -11,6 +11,10 @@ from pyspark.sql import SparkSession
 
 from bigjoin import errors
 from bigjoin.spark.progress import Meter, watching
+from bigjoin.spark.session import parallelism
+
+ITEMS = 8
+"""Items of one task at most: a task costs as much as a little work, and is what is done again if a machine is lost."""
 
 _Item = TypeVar("_Item")
 
@@ -38,7 +42,8 @@ def run_tasks(
                     Meter(meter, number).advance(1)
                     yield pa.RecordBatch.from_pydict({"item": [number], "result": [json.dumps(result)]})
 
-        rows = spark.range(0, len(items), 1, len(items)).mapInArrow(run, "item long, result string").toArrow()
+        tasks = min(len(items), max(parallelism(spark), -(-len(items) // ITEMS)))
+        rows = spark.range(0, len(items), 1, tasks).mapInArrow(run, "item long, result string").toArrow()
     results = [json.loads(result) for result in rows.sort_by("item")["result"].to_pylist()]
     for result in results:
         if "error" in result:

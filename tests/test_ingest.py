@@ -1,0 +1,251 @@
+"""Building an index, stage by stage, against the plainest possible reading of the same tables."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+import uuid
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.index import dictionary
+from bigjoin.index.directory import Index
+from bigjoin.index.writer import verify, writing
+from bigjoin.indexing import build_index
+from bigjoin.ingest import build as build_module
+from bigjoin.ingest import copy as copy_module
+from bigjoin.ingest import ids as ids_module
+from bigjoin.ingest import memory, runs, scan
+from bigjoin.ingest.build import in_turn
+from bigjoin.ingest.copy import copy
+from bigjoin.ingest.ids import sort_order
+
+KINDS = {
+    "long": lambda n: n - 5,
+    "far": lambda n: (n - 5) * 10**15,
+    "text": lambda n: f"v{n}" if n % 3 else f"v{n}" * 5,
+    "decimal": lambda n: Decimal(n) / 4,
+    "date": lambda n: datetime.date(2020, 1, 1) + datetime.timedelta(days=n),
+}
+
+
+@pytest.fixture(autouse=True)
+def tiny_pieces(monkeypatch):
+    """Cut everything after a few rows, so that every stage has several parts."""
+    for module in (runs, copy_module, build_module):
+        monkeypatch.setattr(module, "PART", 4)
+    monkeypatch.setattr(scan, "CHUNK", 5)
+    monkeypatch.setattr(memory, "BATCH", 3)
+    monkeypatch.setattr(ids_module, "RANGE", 6)
+    monkeypatch.setattr(build_module, "IDS", 3)
+    monkeypatch.setattr(build_module, "CLOSE_ANYWAY", 20)
+
+
+def decoded(index: Index, relation: str, columns: tuple[int, ...]) -> list[tuple]:
+    """The tuples of a trie in the relation's own column order, with ids."""
+    trie = index.extensions(relation, columns)
+    found = dict(zip(columns, trie.tuples(np.arange(len(trie))), strict=True))
+    ids = index.dictionaries["vertex"]
+    return sorted(zip(*(ids.decode(found[c]).to_pylist() if c < 2 else found[c].tolist() for c in sorted(found)), strict=True))
+
+
+@st.composite
+def graphs(draw):
+    vertices = draw(st.integers(1, 12))
+    ends = st.one_of(st.none(), st.integers(0, vertices)) if draw(st.booleans()) else st.integers(0, vertices)
+    return draw(st.lists(st.tuples(ends, ends, st.one_of(st.none(), st.integers(0, 3))), max_size=40))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    graphs(),
+    st.sampled_from(sorted(KINDS)),
+    st.booleans(),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from(["plain", "parallel", "properties"]),
+    st.booleans(),
+)
+def test_an_index_holds_what_its_tables_hold(rows, kind, directed, shards, keep, listed):
+    spell = KINDS[kind]
+    known = [(spell(a), spell(b), w) for a, b, w in rows if a is not None and b is not None]
+    columns = {n: [None if r[i] is None else spell(r[i]) for r in rows] for i, n in enumerate(("src", "dst"))}
+    if not known:
+        return
+    if keep == "properties":
+        columns["weight"] = pa.array([w for _, _, w in rows], pa.int64())
+    vertices = None
+    if listed:
+        shown = sorted({spell(3), spell(99), *(a for a, _, _ in known[:2])})
+        labels = ["odd" if i % 2 else None for i in range(len(shown))]
+        vertices = pa.table({"id": shown, "label": pa.array(labels, pa.string()), "size": list(range(len(shown)))})
+        if vertices.schema.field(0).type != pa.table(columns).schema.field(0).type:
+            return  # decimals of another precision
+    proper = known if directed else [(a, b, w) for a, b, w in known if a != b]
+    edges = {(a, b) for a, b, _ in proper}
+    edges = edges if directed else edges | {(b, a) for a, b in edges}
+    with tempfile.TemporaryDirectory() as folder:
+        index = build_index(
+            pa.table(columns),
+            Path(folder) / "index",
+            vertices=vertices,
+            directed=directed,
+            shards=shards,
+            parallel=keep == "parallel",
+            drop_nulls=True,
+        )
+        verify(index)
+        assert decoded(index, "edge", (0, 1)) == sorted(edges)
+        assert decoded(index, "edge", (1, 0)) == sorted(edges)
+        degrees = Counter(a for a, _ in edges) + Counter(b for _, b in edges if directed)
+        everybody = sorted({*degrees, *(vertices["id"].to_pylist() if listed else ())})
+        wanted = sorted(everybody, key=lambda v: (-degrees[v], v))
+        assert index.dictionaries["vertex"].ids.to_pylist() == wanted
+        assert index.dictionaries["vertex"].ranks.tolist() == [everybody.index(v) for v in wanted]
+        source = index.manifest["relations"]["edge"]["source"]
+        loops = sum(a == b for a, b, _ in known)
+        kept = len(edges) if directed else len(edges) // 2
+        assert source["rows"], source["nulls"] == (len(rows), len(rows) - len(known))
+        assert (source["loops"], source["duplicates"]) == (loops, len(proper) - kept)
+        check_rows(index, known, directed, keep)
+        if listed:
+            of_vertices = dict(zip(vertices["id"].to_pylist(), zip(labels, vertices["size"].to_pylist(), strict=True), strict=True))
+            found = index.properties("vertex")
+            assert found["size"].to_pylist() == [of_vertices.get(v, (None, None))[1] for v in wanted]
+            odd = index.extensions("odd", (0,)).values.tolist() if "odd" in labels else []
+            assert odd == [code for code, v in enumerate(wanted) if of_vertices.get(v, (None,))[0] == "odd"]
+        with writing(Path(folder) / "again") as writer:
+            content = copy(index, writer.folder, in_turn, directed=directed, shards=shards + 1)
+            again = writer.commit(content)
+        verify(again)
+        assert again.shards == shards + 1
+        assert decoded(again, "edge", (0, 1)) == sorted(edges)
+        assert decoded(again, "edge", (1, 0)) == sorted(edges)
+        check_rows(again, known, directed, keep)
+
+
+def check_rows(index: Index, known: list[tuple], directed: bool, keep: str) -> None:
+    if keep == "plain":
+        assert index.statistics.relations["edge"].rows is None
+        return
+    rows = [(a, b, eid) for eid, (a, b, _) in enumerate(known) if directed or a != b]
+    rows += [] if directed else [(b, a, eid) for a, b, eid in rows]
+    assert decoded(index, "edge", (0, 1, 2)) == sorted(rows)
+    assert index.statistics.domains["edge edge"] == len(known)
+    if keep == "properties":
+        assert index.properties("edge edge")["weight"].to_pylist() == [w for _, _, w in known]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(), st.booleans(), st.sampled_from([1, 3]))
+def test_wide_codes_give_the_same_index(rows, directed, shards):
+    rows = [(a, b) for a, b, _ in rows if a is not None and b is not None]
+    if not rows:
+        return
+    edges = pa.table({"src": [a for a, _ in rows], "dst": [b for _, b in rows]})
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for narrow in (2**32, 2):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(dictionary, "NARROW", narrow)
+                index = build_index(edges, Path(folder) / str(narrow), directed=directed, shards=shards, parallel=True)
+                verify(index)
+            found.append([decoded(index, "edge", columns) for columns in ((0, 1), (1, 0), (0, 1, 2))])
+            assert index.extensions("edge", (0, 1)).values.dtype == index.manifest["codes"]
+        assert index.manifest["codes"] == ("uint64" if max(index.statistics.domains.values()) >= 2 else "uint32")
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        (pa.array([1, 2, 3], pa.int32()), "int32"),
+        (pa.array([1, 2, 3], pa.int8()), "int8"),
+        (pa.array([1, 2, 3], pa.uint32()), "int64"),
+        (pa.array(["a", "b", "c"]), "string"),
+        (pa.array(["a", "b", "c"]).dictionary_encode(), "string"),
+        (pa.array([Decimal("1.50"), Decimal("2.00"), Decimal("10.25")]), "decimal128(4, 2)"),
+        (pa.array([b"\x00", b"\xff", b"ab"]), "binary"),
+        (pa.array([datetime.date(2020, 1, i) for i in (1, 2, 3)]), "date32[day]"),
+    ],
+)
+def test_ids_of_any_type_come_back_as_they_were(tmp_path, ids, kind):
+    index = build_index(pa.table({"src": ids, "dst": ids.take(pa.array([1, 2, 0]))}), tmp_path / "index")
+    values = ids.to_pylist()
+    assert decoded(index, "edge", (0, 1)) == sorted(zip(values, [values[1], values[2], values[0]], strict=True))
+    assert index.manifest["domains"]["vertex"]["type"] == kind
+
+
+def test_uuids_come_back_as_text(tmp_path):
+    ids = [uuid.UUID(int=i * 2**100 + 7) for i in (5, 9, 1)]
+    wanted = sorted((str(ids[i]), str(ids[(i + 1) % 3])) for i in range(3))
+    frame = pd.DataFrame({"src": ids, "dst": [ids[1], ids[2], ids[0]]})
+    assert decoded(build_index(frame, tmp_path / "pandas"), "edge", (0, 1)) == wanted
+    column = pa.array([i.bytes for i in ids], pa.binary(16)).cast(pa.uuid())
+    arrow = pa.table({"src": column, "dst": column.take(pa.array([1, 2, 0]))})
+    assert decoded(build_index(arrow, tmp_path / "arrow"), "edge", (0, 1)) == wanted
+
+
+def test_several_relations_share_one_dictionary(tmp_path):
+    follows = pa.table({"src": ["ann", "bob"], "dst": ["bob", "cy"]})
+    pays = pa.table({"src": ["cy", "cy"], "dst": ["ann", "ann"], "amount": [5, 7]})
+    index = build_index({"follows": follows, "pays": pays}, tmp_path / "index")
+    assert decoded(index, "follows", (0, 1)) == [("ann", "bob"), ("bob", "cy")]
+    assert decoded(index, "pays", (0, 1)) == [("cy", "ann")]
+    assert decoded(index, "pays", (0, 1, 2)) == [("cy", "ann", 0), ("cy", "ann", 1)]
+    assert index.properties("pays edge")["amount"].to_pylist() == [5, 7]
+    assert sorted(index.statistics.domains) == ["pays edge", "vertex"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"edges": pa.table({"src": [1.5], "dst": [2.5]})}, SourceError, "is double; ids are .*: cast it"),
+        ({"edges": pa.table({"src": [1], "dst": ["x"]})}, SourceError, "differ in type"),
+        ({"edges": pa.table({"only": [1]})}, SourceError, "edges need two, src and dst"),
+        ({"edges": {}}, BigjoinError, "there are no edges"),
+        ({"edges": {"a b": pa.table({"src": [1], "dst": [2]})}}, BigjoinError, "'a b' cannot name a relation"),
+        ({"edges": pa.table({"src": [1], "dst": [2]}), "shards": 0}, BigjoinError, "shards is 0; it must be at least 1"),
+        (
+            {"edges": pa.table({"src": [1], "dst": [2]}), "vertices": pa.table({"id": ["x"]})},
+            SourceError,
+            "the ids of the table are string, and those of the table are int64: cast one of them",
+        ),
+        (
+            {"edges": pa.table({"src": [1], "dst": [2]}), "vertices": pa.table({"id": [1, 2, 1], "x": [1, 2, 3]})},
+            SourceError,
+            "1 ids of the table come more than once, for example 1: a vertex is one row",
+        ),
+        (
+            {"edges": pa.table({"src": [1], "dst": [2]}), "vertices": pa.table({"id": [1], "x": [1]}), "labels": "kind"},
+            SourceError,
+            "has no column 'kind' for labels; it has id, x",
+        ),
+        (
+            {"edges": pa.table({"src": [1], "dst": [2]}), "vertices": pa.table({"id": [1], "label": ["edge"]})},
+            SourceError,
+            "the label 'edge' has the name of a relation",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_indexed_are_refused(tmp_path, arguments, error, message):
+    with pytest.raises(error, match=message):
+        build_index(path=tmp_path / "index", **arguments)
+    assert not (tmp_path / "index").exists()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sets(st.text(alphabet=st.sampled_from("ab\x00é\U0001f600z"), max_size=14), min_size=1), st.text(max_size=3))
+def test_text_is_sorted_by_code_point(texts, common):
+    ids = [common + text for text in texts]
+    assert [ids[i] for i in sort_order(pa.array(ids, pa.string()))] == sorted(ids)
+    column = pa.array(["?", *ids])[1:]  # a slice, whose offsets do not begin at zero
+    assert [ids[i] for i in sort_order(column)] == sorted(ids)

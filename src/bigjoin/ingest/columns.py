@@ -90,6 +90,8 @@ def check_64_bits(largest: int | None, *, column: str, source: str) -> None:
 
 def uuid_text(values: pa.Array) -> pa.Array:
     """Return UUIDs of 16 bytes as text, as they are usually spelled."""
+    if not len(values):
+        return pa.array([], pa.string())
     raw = np.frombuffer(values.buffers()[1], np.uint8, count=16 * len(values), offset=16 * values.offset)
     spelled = np.full((len(values), 36), ord("-"), np.uint8)
     spelled[:, _UUID_DIGITS] = _HEX[raw].reshape(-1, 32)

@@ -75,7 +75,7 @@ def find_fields(text, at, classes, limit, slots, starts, stops, integers, kinds)
 
 @kernel
 def copy_fields(text, starts, stops, kinds, offsets, copy):
-    """Copy one column's fields, one behind the other, with single quotes for doubled ones; offsets[i] is where field i begins."""
+    """Copy one column's fields, one behind the other, doubled quotes made single; offsets[i] is where field i begins."""
     position = 0
     for i in range(len(starts)):
         offsets[i] = position

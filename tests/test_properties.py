@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bigjoin.index.build import build_graph
+from bigjoin.indexing import build_index
 from bigjoin.join.bind import bind
 from bigjoin.languages import parse
 from bigjoin.planner import plan
@@ -62,8 +62,8 @@ def questions(draw):
 
 
 def index_of(edges, directed, folder):
-    src, dst = (pa.array([edge[i] for edge in edges]) for i in (0, 1))
-    return build_graph(src, dst, Path(folder) / "index", directed=directed)
+    table = pa.table({name: [edge[i] for edge in edges] for i, name in enumerate(("src", "dst"))})
+    return build_index(table, Path(folder) / "index", directed=directed)
 
 
 def ordered(query, rows, directed):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bigjoin as bj
-from bigjoin.index.build import build_graph
+from bigjoin.indexing import build_index
 from bigjoin.join.bind import bind
 from bigjoin.join.generic_join import count_matches
 from bigjoin.join.seeds import equal_ranges
@@ -92,7 +92,7 @@ def test_where_nothing_is_published_two_plans_and_duckdb_agree(shared_data, trut
     lines = (shared_data / truth["graphs"][name]["file"]).read_text().splitlines()
     edges = {tuple(map(int, line.split()[:2])) for line in lines if line.strip() and not line.startswith("#")}
     src, dst = (pa.array([edge[i] for edge in sorted(edges)]) for i in (0, 1))
-    index = build_graph(src, dst, tmp_path / "index", directed=True)
+    index = build_index(pa.table({"src": src, "dst": dst}), tmp_path / "index")
     connection = duckdb.connect()
     connection.register("edge_", pa.table({"c0": src, "c1": dst}))
     for query in (parse(text) for text in ("triangle", "3-cycle", "4-clique", "diamond", "house", "5-clique", "bi-fan")):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
+from bigjoin.indexing import build_index
 from bigjoin.languages import parse
 from tests.oracles import naive
 from tests.test_index import edges_of
@@ -43,7 +44,7 @@ def graph_of(spark, file, content, **options):
 def test_edge_lists_in_every_form(spark, tmp_path, name, content):
     graph = graph_of(spark, tmp_path / name, content)
     assert edges_of(graph.index) == PLAIN
-    assert graph.index.manifest["source"] == {"rows": 6, "loops": 1, "duplicates": 1}
+    assert graph.index.manifest["relations"]["edge"]["source"] == {"rows": 6, "nulls": 0, "loops": 1, "duplicates": 1}
 
 
 @pytest.mark.parametrize("name", ["sp ace #1.txt", "bäd [1]*.txt", "co:lon.txt", "_hidden.txt", "100%25{a}.csv"])
@@ -52,8 +53,8 @@ def test_odd_paths(spark, tmp_path, name):
     folder.mkdir()
     graph = graph_of(spark, folder / name, "1 2\n2 3\n")
     assert edges_of(graph.index) == [(1, 2), (2, 3)]
-    bj.graph.build_index(str(folder / name), folder / "in dex", directed=True, spark=spark)
-    copied = bj.graph.build_index(str(folder / "in dex"), folder / "copy", directed=False, spark=spark)
+    build_index(str(folder / name), folder / "in dex", directed=True, spark=spark)
+    copied = build_index(str(folder / "in dex"), folder / "copy", directed=False, spark=spark)
     assert edges_of(copied) == [(1, 2), (2, 1), (2, 3), (3, 2)]
 
 
@@ -80,7 +81,7 @@ def test_undirected_graphs_lose_loops_and_gain_directions(spark, tmp_path):
     graph = graph_of(spark, tmp_path / "edges.txt", "1 2\n2 1\n2 3\n3 3\n1 3\n1 3\n", directed=False)
     assert edges_of(graph.index) == sorted(naive.undirected([(1, 2), (2, 3), (1, 3)]))
     assert (graph.vertices, graph.edges, graph.directed) == (3, 3, False)
-    assert graph.index.manifest["source"] == {"rows": 6, "loops": 1, "duplicates": 2}
+    assert graph.index.manifest["relations"]["edge"]["source"] == {"rows": 6, "nulls": 0, "loops": 1, "duplicates": 2}
     assert graph.count("triangle", unique=True) == 1
 
 
@@ -139,7 +140,7 @@ def test_titles_that_are_guessed_are_told(spark, tmp_path, name, separator):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"src": [1.5], "dst": [2.5]}, "is double; ids are integers or text: cast it"),
+        ({"src": [1.5], "dst": [2.5]}, "is double; ids are integers, text, .*: cast it"),
         ({"src": [1], "dst": ["x"]}, "differ in type"),
         ({"only": [1]}, "edges need two, src and dst"),
         ({"src": pa.array([1, None]), "dst": [1, 2]}, "NULL"),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -17,13 +18,20 @@ from bigjoin.query.statistics import assumed_graph
 ROOT = Path(__file__).parents[1]
 
 
+def commands(group=cli):
+    """Every command, and every subcommand after its group, as they are typed."""
+    for name, command in group.commands.items():
+        yield name
+        yield from (f"{name} {below}" for below in commands(command)) if isinstance(command, click.Group) else ()
+
+
 def help_of(name):
-    return CliRunner().invoke(cli, [name, "--help"], prog_name="bigjoin", terminal_width=100).output.strip()
+    return CliRunner().invoke(cli, [*name.split(), "--help"], prog_name="bigjoin", terminal_width=100).output.strip()
 
 
 def test_cli_reference_is_the_help():
     text = (ROOT / "docs" / "cli.md").read_text()
-    for name in cli.commands:
+    for name in commands():
         assert f"```\n{help_of(name)}\n```" in text, f"run `python -m tests.test_docs` to write docs/cli.md again ({name})"
 
 
@@ -54,7 +62,7 @@ def test_examples_run(example, tmp_path):
 
 def write_cli_reference():
     parts = ["# Command line\n\nWritten from `--help` by `python -m tests.test_docs`; a test keeps it so.\n"]
-    parts += [f"\n## bigjoin {name}\n\n```\n{help_of(name)}\n```\n" for name in cli.commands]
+    parts += [f"\n## bigjoin {name}\n\n```\n{help_of(name)}\n```\n" for name in commands()]
     (ROOT / "docs" / "cli.md").write_text("".join(parts))
 
 

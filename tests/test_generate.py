@@ -9,10 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
-from bigjoin.errors import OutputError
+from bigjoin.errors import GeneratorError, OutputError
 from bigjoin.generators import Family, Theory, Uniform
-from bigjoin.spark.generate import generate
-from bigjoin.spark.read import read_edges
+from bigjoin.spark.generate import _portions, generate
 from tests.test_cli import refused, run
 from tests.test_generators import PUBLISHED
 
@@ -35,9 +34,8 @@ def test_files_hold_the_chunks_in_order(spark, tmp_path):
     assert all(0 <= share <= 1 for share in shares)
     assert [path.name for path in tmp_path.iterdir()] == ["graph.parquet"]
     # A folder is a source, also with a name that a file might have.
-    edges = read_edges(spark, str(tmp_path / "graph.parquet"))
-    assert [(field.name, field.dataType.simpleString()) for field in edges.schema] == [("src", "bigint"), ("dst", "bigint")]
-    assert edges.distinct().count() == 2_100_000
+    with bj.Graph(tmp_path / "graph.parquet", spark=spark) as read:
+        assert (read.vertices, read.edges) == (2_000, 2_100_000)
 
 
 @pytest.mark.spark
@@ -46,7 +44,8 @@ def test_text_ids_sort_as_their_numbers_do(spark, tmp_path):
     generate(spark, graph, tmp_path / "graph", ids="string")
     rows = [tuple(row.values()) for row in pq.read_table(tmp_path / "graph").to_pylist()]
     assert rows == [(f"v{a:02d}", f"v{b:02d}") for a, b in zip(*graph.edges(0), strict=True)]
-    assert read_edges(spark, str(tmp_path / "graph")).schema["src"].dataType.simpleString() == "string"
+    with bj.Graph(tmp_path / "graph", spark=spark) as read:
+        assert {tuple(row) for row in read.find("q(a,b) := edge(a,b)").collect()} == set(rows)
 
 
 @pytest.mark.spark
@@ -74,6 +73,20 @@ def test_an_existing_target_is_left_alone(tmp_path, kind):
     with pytest.raises(OutputError, match="graph exists; name a folder that does not, or remove it first"):
         generate(None, Theory((3, 4)), target)  # no session: it is refused before one is needed
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_ids_are_integers_or_text(tmp_path):
+    with pytest.raises(GeneratorError, match="ids are int or string, not 'uuid'"):
+        generate(None, Theory((3, 4)), tmp_path / "graph", ids="uuid")
+
+
+@pytest.mark.parametrize(
+    ("chunks", "files", "most"), [(1, 1, 1), (64, 64, 1), (65, 33, 2), (1000, 63, 16), (2048, 64, 32), (10_000, 313, 32)]
+)
+def test_files_are_few_and_hold_every_chunk_once(chunks, files, most):
+    portions = [range(*portion) for portion in _portions(chunks)]
+    assert [chunk for portion in portions for chunk in portion] == list(range(chunks))
+    assert (len(portions), max(map(len, portions))) == (files, most)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def rmat(
 ) -> None:
     """R-MAT, as in Graph500: hubs and heavy tails, like those of social networks and the web.
 
-    Edges are as drawn, loops and duplicates included; whoever reads the graph drops the duplicates.
+    Edges are as drawn, loops and duplicates included.
     """
     from bigjoin.generators.rmat import GRAPH500, Rmat
 

@@ -18,13 +18,16 @@ from pyspark.sql import SparkSession
 
 from bigjoin.errors import OutputError
 from bigjoin.generators import Family
-from bigjoin.generators.family import CHUNK, Numbers
+from bigjoin.generators.family import CHUNK, Numbers, require
 from bigjoin.spark.tasks import run_tasks
 
 IDS = ("int", "string")
+
 FILES = 64
-"""Files of a graph, until they would hold more than FILE_CHUNKS. Like the chunks, they do not depend on who writes them."""
+"""Files of a graph at most, as long as that leaves none too large. Like chunks, they do not depend on who writes them."""
+
 FILE_CHUNKS = 32
+"""Chunks of a file at most."""
 
 
 def generate(
@@ -39,6 +42,7 @@ def generate(
 
     Columns are src and dst: integers, or text of equal length such as v000123, whose order is that of the integers.
     """
+    require(ids in IDS, f"ids are {' or '.join(IDS)}, not {ids!r}")
     check_target(target)
     started = time.perf_counter()
     target = target.absolute()

@@ -53,7 +53,7 @@ def test_codes_fall_with_degree_and_ties_follow_the_ids(index):
     # degrees: 9 has 5 (its loop counts twice), 5 and 7 have 2, 1 has 1
     assert index.dictionaries["vertex"].ids.to_pylist() == [9, 5, 7, 1]
     assert index.dictionaries["vertex"].ranks.tolist() == [3, 1, 2, 0]
-    assert index.manifest["degrees"] == {"histogram": [0, 1, 2, 1], "hubs": [5, 2, 2, 1]}
+    assert index.manifest["degrees"] == {"histogram": [0, 1, 2, 1], "hubs": [[0, 5], [1, 2], [2, 2], [3, 1]]}
 
 
 def test_forward_and_reverse_hold_the_same_edges(index):

@@ -1,12 +1,16 @@
 """The brute-force oracle: every binding of every attribute, tested against the definition. It imports nothing of ours.
 
 A query here is plain data: head names, atoms (relation, names, negated) and filters (left, operator, right), where a name is a
-str and a constant is a tuple ("const", value).
+str, a constant is a tuple ("const", value), and a property is a tuple ("property", name, property). A relation whose rows have
+ids holds tuples of both lengths. `domains` says what a name ranges over, where there is more than one domain, and `properties`
+what values have: properties[domain][property][value], None where it is missing.
 """
 
 from __future__ import annotations
 
 import operator
+from datetime import datetime
+from decimal import Decimal
 from itertools import permutations, product
 
 OPERATORS = {
@@ -24,7 +28,19 @@ def undirected(edges):
     return {(a, b) for s, d in edges for a, b in ((s, d), (d, s)) if a != b}
 
 
-def matches(relations, head, atoms, filters=(), *, distinct=False, unique=False, induced=False, symmetric=False):
+def matches(
+    relations,
+    head,
+    atoms,
+    filters=(),
+    *,
+    distinct=False,
+    unique=False,
+    induced=False,
+    symmetric=False,
+    domains=None,
+    properties=None,
+):
     """The list of matches as tuples in the order of the head; for `unique`, the smallest of each class."""
     relations = {name: set(map(tuple, tuples)) for name, tuples in relations.items()}
     injective = distinct or unique or induced
@@ -32,18 +48,20 @@ def matches(relations, head, atoms, filters=(), *, distinct=False, unique=False,
     values = {}
     for relation, names, _ in positive:
         for column, name in enumerate(names):
-            here = {t[column] for t in relations[relation]}
+            here = {t[column] for t in relations[relation] if len(t) == len(names)}
             values[name] = values[name] & here if name in values else here
+    domains = domains or dict.fromkeys(head)
     found = []
     for binding in product(*(sorted(values[name]) for name in head)):
         at = dict(zip(head, binding, strict=True))
-        if injective and len(set(binding)) < len(binding):
+        if injective and len({(domains[n], at[n]) for n in head}) < len(binding):
             continue
         if not all((tuple(at[n] for n in names) in relations[r]) != negated for r, names, negated in atoms):
             continue
-        if not all(OPERATORS[op](_value(left, at), _value(right, at)) for left, op, right in filters):
+        known = at, domains, properties
+        if not all(_holds(_value(left, *known), op, _value(right, *known)) for left, op, right in filters):
             continue
-        if induced and _extra(relations, positive, head, at, symmetric):
+        if induced and _extra(relations, positive, head, at, symmetric, domains):
             continue
         found.append(binding)
     if unique:
@@ -56,7 +74,7 @@ def automorphisms(head, atoms, filters=(), *, symmetric=False, induced=False):
     """The permutations of positions that map the atoms and the filters to themselves, for matches whose values differ."""
 
     def atom(relation, names, negated):
-        return relation, frozenset(names) if symmetric else tuple(names), negated
+        return relation, (frozenset(names[:2]), *names[2:]) if symmetric else tuple(names), negated
 
     def comparison(left, op, right):
         if isinstance(left, str) and isinstance(right, str) and left != right:
@@ -65,9 +83,11 @@ def automorphisms(head, atoms, filters=(), *, symmetric=False, induced=False):
         return frozenset([(left, op, right), (right, flip[op], left)])
 
     def trivial(left, op, right):
-        return (isinstance(left, str) and isinstance(right, str) and op == "!=" and left != right) or (
-            left == right and op in ("=", "<=", ">=")
-        )
+        ids = isinstance(left, str) and isinstance(right, str)
+        return ids and ((op == "!=" and left != right) or (left == right and op in ("=", "<=", ">=")))
+
+    def renamed(side, to):
+        return (side[0], to[side[1]], side[2]) if side[0] == "property" else to.get(side, side)
 
     filters = [f for f in filters if not trivial(*f)]
     atoms = [a for a in atoms if not (induced and a[2])]  # `induced` says so already, of all attributes alike
@@ -77,24 +97,45 @@ def automorphisms(head, atoms, filters=(), *, symmetric=False, induced=False):
         to = {name: head[i] for name, i in zip(head, image, strict=True)}
         mapped = (
             {atom(r, [to[n] for n in names], negated) for r, names, negated in atoms},
-            {comparison(to.get(left, left), op, to.get(right, right)) for left, op, right in filters},
+            {comparison(renamed(left, to), op, renamed(right, to)) for left, op, right in filters},
         )
         if mapped == wanted:
             group.append(image)
     return group
 
 
-def _extra(relations, positive, head, at, symmetric):
-    """Whether a relation of the query holds a tuple over the match's values that no atom asks for."""
-    for relation in {r for r, _, _ in positive}:
-        asked = {tuple(at[n] for n in names) for r, names, _ in positive if r == relation}
+def _extra(relations, positive, head, at, symmetric, domains):
+    """Whether a relation of the query holds a pair of the match's values that no atom asks for."""
+    for relation, ends in {(r, domains[names[0]]) for r, names, _ in positive if len(names) > 1}:
+        asked = {tuple(at[n] for n in names[:2]) for r, names, _ in positive if r == relation}
         if symmetric:
             asked |= {t[::-1] for t in asked}
-        arity = len(next(iter(asked)))
-        if any(t in relations[relation] and t not in asked for t in product([at[n] for n in head], repeat=arity)):
+        values = [at[n] for n in head if domains[n] == ends]
+        if any(t in relations[relation] and t not in asked for t in product(values, repeat=2)):
             return True
     return False
 
 
-def _value(side, at):
-    return at[side] if isinstance(side, str) else side[1]
+def _value(side, at, domains, properties):
+    if isinstance(side, str):
+        return at[side]
+    return side if side[0] == "const" else properties[domains[side[1]]][side[2]][at[side[1]]]
+
+
+def _holds(left, op, right):
+    """Whether a comparison holds: never with what is missing; a constant is read as what it is compared with."""
+    if isinstance(left, tuple):
+        left = _as(left[1], right)
+    elif isinstance(right, tuple):
+        right = _as(right[1], left)
+    elif isinstance(left, Decimal) != isinstance(right, Decimal) and float in (type(left), type(right)):
+        left, right = float(left), float(right)
+    if left is None or right is None or left != left or right != right:
+        return False
+    return OPERATORS[op](left, right)
+
+
+def _as(constant, value):
+    if isinstance(value, datetime):
+        return datetime.fromisoformat(constant)
+    return Decimal(repr(constant)) if isinstance(value, Decimal) else constant

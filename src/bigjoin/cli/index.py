@@ -191,7 +191,7 @@ def describe(index: Index) -> dict[str, Any]:
         "format": manifest["version"],
         "created": manifest["created"],
         "degrees": manifest["degrees"]["histogram"],
-        "hubs": [{"id": ids[code].as_py(), "degree": degree} for code, degree in enumerate(hubs)],
+        "hubs": [{"id": ids[code].as_py(), "degree": degree} for code, degree in hubs],
     }
 
 

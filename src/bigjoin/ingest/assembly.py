@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigjoin.index.directory import VERTEX, key
 from bigjoin.index.trie import list_statistics
@@ -17,6 +18,9 @@ from bigjoin.index.writer import Run
 from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
 from bigjoin.ingest.runs import cut
+
+HUBS = 10
+"""The largest hubs that the manifest names."""
 
 Chunks: TypeAlias = list[dict[str, Any]]
 """Descriptions of pieces of work, one for each file or group of files that a stage has written."""
@@ -113,12 +117,32 @@ class Assembly:
         }
         self.domains.setdefault(domain, {"size": size, "type": "int64"})
 
-    def content(self, kind: np.dtype[Any], degrees: dict[str, Any]) -> dict[str, Any]:
-        """Return the sections of the manifest that a build decides."""
+    def fate(self, name: str, source: dict[str, int]) -> dict[str, int]:
+        """Return what became of a relation's rows: how many were read, and how many of them added nothing to the set."""
+        relation = self.relations[name]
+        kept = relation["tuples"] if self.directed else relation["tuples"] // 2
+        dropped = source["nulls"] + (0 if self.directed else source["loops"])
+        return {**source, "duplicates": source["rows"] - dropped - kept}
+
+    def content(self, kind: np.dtype[Any], degrees: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the sections of the manifest that a build decides; `degrees` are by code."""
         return {
             "codes": kind.name,
             "shards": self.shards,
             "domains": self.domains,
             "relations": self.relations,
-            "degrees": degrees,
+            "degrees": {"histogram": _histogram(degrees), "hubs": _hubs(degrees)},
         }
+
+
+def _histogram(degrees: NDArray[np.int64]) -> list[int]:
+    """Return how many vertices have a degree of 0, 1, 2 to 3, 4 to 7, and so on."""
+    bounds = np.concatenate([[0], 2 ** np.arange(63)])
+    counts = np.bincount(np.searchsorted(bounds, degrees, side="right") - 1)
+    return [int(count) for count in counts]
+
+
+def _hubs(degrees: NDArray[np.int64]) -> list[list[int]]:
+    """Return code and degree of the largest hubs."""
+    codes = np.argsort(-degrees, kind="stable")[:HUBS]
+    return [[int(code), int(degrees[code])] for code in codes]

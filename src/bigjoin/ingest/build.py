@@ -42,8 +42,6 @@ CLOSE = 2
 CLOSE_ANYWAY = 1 << 20
 IDS = 1 << 20
 """Ids written together."""
-HUBS = 10
-"""The largest hubs that the manifest names."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,10 @@ class _Build(Assembly):
         self.write_tries(parts, code, kind)
         for n, relation in enumerate(blueprint.relations):
             mine = [c for c in chunks if c["table"] == n]
-            self.relations[relation.name]["source"] = self._source(relation.name, mine)
+            read, kept, loops = (sum(chunk[part] for chunk in mine) for part in ("read", "rows", "loops"))
+            self.relations[relation.name]["source"] = self.fate(
+                relation.name, {"rows": read, "nulls": read - kept, "loops": loops}
+            )
             if relation.rowwise:
                 self.progress("numbering rows")
                 first = 0
@@ -164,7 +165,7 @@ class _Build(Assembly):
         if blueprint.vertices is not None:
             self.progress("placing vertices")
             self._write_vertices(blueprint.vertices, of_vertices, code, kind)
-        return self.content(kind, _degrees(numbering.degrees))
+        return self.content(kind, numbering.degrees)
 
     def _refuse(self, chunks: Chunks) -> None:
         """Refuse NULL ids unless they are to be dropped, and a source without edges."""
@@ -258,14 +259,6 @@ class _Build(Assembly):
             "ranks": self.name(ranks),
         }
 
-    def _source(self, name: str, chunks: Chunks) -> dict[str, int]:
-        """Return what became of a relation's rows."""
-        read, rows, loops = (sum(chunk[part] for chunk in chunks) for part in ("read", "rows", "loops"))
-        relation = self.relations[name]
-        kept = relation["tuples"] if self.blueprint.directed else relation["tuples"] // 2
-        dropped = 0 if self.blueprint.directed else loops
-        return {"rows": read, "nulls": read - rows, "loops": loops, "duplicates": rows - dropped - kept}
-
 
 def _close(blueprint: Blueprint) -> tuple[int | None, int]:
     """Return the smallest id and how many integers lie from it to the largest, if these are few enough to stand for ranks."""
@@ -276,11 +269,3 @@ def _close(blueprint: Blueprint) -> tuple[int | None, int]:
     low, high = min(span[0] for span in spans if span), max(span[1] for span in spans if span)
     size = high - low + 1
     return (low, size) if size <= max(CLOSE * rows, CLOSE_ANYWAY) else (None, 0)
-
-
-def _degrees(degrees: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return how many vertices have a degree of 0, 1, 2 to 3, 4 to 7 and so on, and the degrees of the first codes."""
-    buckets = np.zeros(len(degrees), np.int64)
-    proper = degrees > 0
-    buckets[proper] = np.log2(degrees[proper]).astype(np.int64) + 1
-    return {"histogram": np.bincount(buckets).tolist(), "hubs": degrees[:HUBS].tolist()}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.shards import Shards
@@ -42,10 +43,10 @@ def copy(
             if name not in chunks:
                 assembly.relations[name] = _link_list(assembly, index, entry)
                 continue
-            assembly.relations[name]["source"] = entry["source"]
+            assembly.relations[name]["source"] = assembly.fate(name, entry["source"])
             if "rows" in entry:
                 assembly.write_rows(name, chunks[name], code, kind, index.statistics.domains[entry["rows"]["domains"][2]])
-        return assembly.content(kind, index.manifest["degrees"])
+        return assembly.content(kind, _degrees(assembly, code.shards))
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,17 @@ class ReadTuples:
         keys = edge_keys(tuples[0], tuples[1], directed=self.directed, size=size)
         chunk: dict[str, Any] = {"rows": len(tuples[0]), "run": write_run(keys, self.folder)}
         return chunk if statistics.rows is None else chunk | {"ranks": write_ranks(tuples, self.folder)}
+
+
+def _degrees(assembly: Assembly, shards: Shards) -> NDArray[np.int64]:
+    """Return the degree of each code, from the lists of every relation."""
+    degrees = np.zeros(shards.size, np.int64)
+    nodes = shards.nodes(np.arange(shards.size))
+    for relation in assembly.relations.values():
+        files = {order["levels"][0]["offsets"] for order in relation["orders"].values() if len(relation["domains"]) == 2}
+        for file in files:
+            degrees += np.diff(np.load(assembly.folder.parent / file, mmap_mode="r"))[nodes]
+    return degrees
 
 
 def _link_domain(assembly: Assembly, index: Index, domain: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""Builds that are killed at any moment leave the index that was there, or none; never one that opens and is wrong."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bigjoin.errors import IndexFormatError
+from bigjoin.index.directory import Index
+from bigjoin.index.writer import verify
+from tests.test_index import edges_of
+
+GRAPHS = 5
+
+BUILDER = """
+import sys
+from itertools import count
+import pyarrow as pa
+from bigjoin.indexing import build_index
+from tests.test_kills import GRAPHS, graph
+print("ready", flush=True)
+for number in count():
+    src, dst = zip(*graph(number % GRAPHS))
+    build_index(pa.table({"src": src, "dst": dst, "weight": src}), sys.argv[1], shards=1 + number % 3)
+"""
+
+
+def graph(number: int) -> list[tuple[int, int]]:
+    return sorted({(i, (i * (number + 3) + number) % 997) for i in range(3000)})
+
+
+@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_killed_build_leaves_a_whole_index_or_none(tmp_path, kills):
+    rng = random.Random(kills)
+    known = [graph(number) for number in range(GRAPHS)]
+    opened = 0
+    for _ in range(kills):
+        path = tmp_path / "index"
+        builder = subprocess.Popen(
+            [sys.executable, "-c", BUILDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
+        )
+        assert builder.stdout.readline() == "ready\n"
+        time.sleep(rng.uniform(0, 0.4))
+        assert builder.poll() is None
+        builder.kill()
+        builder.wait()
+        try:
+            index = Index.open(path)
+        except IndexFormatError as error:
+            assert "no manifest.json" in str(error) or "there is no index" in str(error)  # noqa: PT017
+            assert not opened  # what was committed once stays
+            continue
+        opened += 1
+        verify(index)
+        assert edges_of(index) in known
+        rows = index.extensions("edge", (0, 1, 2))
+        assert sorted(rows.tuples(np.arange(len(rows)))[2].tolist()) == list(range(len(edges_of(index))))
+    assert opened > kills // 3

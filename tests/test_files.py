@@ -246,9 +246,9 @@ def test_more_names_than_columns_are_refused(tmp_path):
         ("edges.txt", "alone\n", r"1 of 1 lines .* do not have two columns, for example 'alone'"),
         ("edges.txt", "é a\nü a\n".encode("latin-1"), "2 lines of .* are not UTF-8 text: convert the file"),
         ("edges.txt", b"1 2 \xff\n3 4\n", "1 lines of .* are not UTF-8 text"),
-        ("edges.txt.gz", gzip.compress(b"1 2\n" * 50_000)[:-20], "cannot be read: Unexpected end of input"),
-        ("edges.txt.bz2", bz2.compress(b"1 2\n" * 50_000)[:-20], "cannot be read: Unexpected end of input"),
-        ("edges.deflate", zlib.compress(b"1 2\n" * 50_000)[:-20], "cannot be read: Unexpected end of input"),
+        ("edges.txt.gz", gzip.compress(b"1 2\n" * 500)[:-4], "cannot be read: Unexpected end of input"),
+        ("edges.txt.bz2", bz2.compress(b"1 2\n" * 500)[:-4], "cannot be read: Unexpected end of input"),
+        ("edges.deflate", zlib.compress(b"1 2\n" * 500)[:-4], "cannot be read: Unexpected end of input"),
         ("edges.txt.gz", b"1 2\n3 4\n", "cannot be read: zlib inflate failed"),
         ("edges.txt.xz", b"\xfd7zXZ", r"does not read \.xz; use \.gz"),
         ("edges.parquet", b"PAR1 this is no parquet", r"cannot be read: .*edges\.parquet is not a Parquet file"),
@@ -407,7 +407,7 @@ def files(draw):
 
 
 @pytest.mark.filterwarnings("ignore:.*is taken for column titles", "ignore:.*is left out")
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files(), st.sampled_from([1, 5, 20, 2**24]), st.sampled_from([1, 3, 2**16]), st.booleans())
 def test_any_text_is_read_as_the_obvious_reader_reads_it(tmp_path, file, split, batch, packed):
     name, content = file

@@ -15,7 +15,7 @@ ORDINARY, BLANK, BREAK, NEWLINE = range(4)
 MISSING, EMPTY, INTEGER, PLAIN, QUOTED = range(5)
 """What a field is: absent from its line, without bytes, an integer in its usual spelling, text, or text with doubled quotes."""
 
-_TAB, _QUOTE, _HASH, _PERCENT, _MINUS, _ZERO, _NINE = 9, 34, 35, 37, 45, 48, 57
+_TAB, _QUOTE, _HASH, _PERCENT, _MINUS, _ZERO, _NINE, _MARK = 9, 34, 35, 37, 45, 48, 57, 0xEF
 _SAFE = 18
 """So many digits fit into 64 bits, whatever they are."""
 _TENTH = (2**63 - 1) // 10
@@ -33,7 +33,7 @@ def find_fields(text, at, classes, limit, slots, starts, stops, integers, kinds)
     while row < starts.shape[1]:
         while at < size and classes[text[at]] == NEWLINE:
             at += 1
-        if at == size or not _ZERO <= text[at] <= _NINE:
+        if at == size or text[at] < _ZERO or text[at] == _MARK:
             at = _next_line(text, at, classes)
             if at == size:
                 break
@@ -80,10 +80,12 @@ def copy_fields(text, starts, stops, kinds, offsets, copy):
     for i in range(len(starts)):
         offsets[i] = position
         at = starts[i]
-        while at < stops[i]:
+        stop = stops[i]
+        quoted = kinds[i] == QUOTED
+        while at < stop:
             copy[position] = text[at]
             position += 1
-            at += 2 if kinds[i] == QUOTED and text[at] == _QUOTE else 1
+            at += 2 if quoted and text[at] == _QUOTE else 1
     offsets[len(starts)] = position
 
 
@@ -100,7 +102,7 @@ def _next_line(text, at, classes):
             at = look + 1
         elif text[look] == _HASH or text[look] == _PERCENT:
             at = _line_end(text, look, classes)
-        elif text[look] == 0xEF and look + 2 < len(text) and text[look + 1] == 0xBB and text[look + 2] == 0xBF:
+        elif text[look] == _MARK and look + 2 < len(text) and text[look + 1] == 0xBB and text[look + 2] == 0xBF:
             at = look + 3
         else:
             while classes[text[at]] == BLANK:
@@ -137,8 +139,8 @@ def _field(text, at, classes, limit):
         stop -= 1
     if start == stop:
         return start, stop, EMPTY, 0, end
-    if doubled:
-        return start, stop, QUOTED, 0, end
+    if doubled or text[start] > _NINE:
+        return start, stop, QUOTED if doubled else PLAIN, 0, end
     kind, value = _integer(text, start, stop)
     return start, stop, kind, value, end
 

@@ -24,10 +24,17 @@ from itertools import count
 import pyarrow as pa
 from bigjoin.indexing import build_index
 from tests.test_kills import GRAPHS, graph
+
+
+def build(number, path):
+    src, dst = zip(*graph(number % GRAPHS))
+    build_index(pa.table({"src": src, "dst": dst, "weight": src}), path, shards=1 + number % 3)
+
+
+build(0, sys.argv[1] + ".warm")
 print("ready", flush=True)
 for number in count():
-    src, dst = zip(*graph(number % GRAPHS))
-    build_index(pa.table({"src": src, "dst": dst, "weight": src}), sys.argv[1], shards=1 + number % 3)
+    build(number, sys.argv[1])
 """
 
 

@@ -117,7 +117,9 @@ def test_an_index_holds_what_its_tables_hold(rows, kind, directed, shards, keep,
         assert (source["loops"], source["duplicates"]) == (loops, len(proper) - kept)
         check_rows(index, known, directed, keep)
         if listed:
-            of_vertices = dict(zip(vertices["id"].to_pylist(), zip(labels, vertices["size"].to_pylist(), strict=True), strict=True))
+            of_vertices = dict(
+                zip(vertices["id"].to_pylist(), zip(labels, vertices["size"].to_pylist(), strict=True), strict=True)
+            )
             found = index.properties("vertex")
             assert found["size"].to_pylist() == [of_vertices.get(v, (None, None))[1] for v in wanted]
             odd = index.extensions("odd", (0,)).values.tolist() if "odd" in labels else []

@@ -94,7 +94,7 @@ def test_undirected_graphs_lose_loops_and_gain_directions(spark, tmp_path):
         ("edges.csv", "1,2\n3,\n4,5\n", r"1 of 3 lines .* do not have two columns, for example '3,'"),
         ("edges.txt", "é a\nü a\n".encode("latin-1"), "2 lines of .* are not UTF-8 text"),
         ("edges.txt.gz", gzip.compress(b"1 2\n" * 50_000)[:-20], "cannot be read: Unexpected end of input"),
-        ("edges.txt.xz", b"\xfd7zXZ", r"Spark does not read \.xz; use \.gz"),
+        ("edges.txt.xz", b"\xfd7zXZ", r"bigjoin does not read \.xz; use \.gz"),
         ("edges.parquet", b"PAR1 this is no parquet", "cannot be read: .* is not a Parquet file"),
     ],
 )

@@ -13,9 +13,10 @@ from bigjoin.errors import BigjoinError, IndexFormatError, QueryError, SourceErr
 
 if TYPE_CHECKING:
     from bigjoin.graph import Count, Graph
+    from bigjoin.indexing import build_index
 
 __version__ = "0.1.0"
-__all__ = ["BigjoinError", "Count", "Graph", "IndexFormatError", "QueryError", "SourceError", "__version__"]
+__all__ = ["BigjoinError", "Count", "Graph", "IndexFormatError", "QueryError", "SourceError", "__version__", "build_index"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from bigjoin import graph
 
         return getattr(graph, name)
+    if name == "build_index":
+        from bigjoin import indexing
+
+        return indexing.build_index
     raise AttributeError(f"module 'bigjoin' has no attribute {name!r}")

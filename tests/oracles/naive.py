@@ -9,7 +9,7 @@ what values have: properties[domain][property][value], None where it is missing.
 from __future__ import annotations
 
 import operator
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import permutations, product
 
@@ -90,7 +90,9 @@ def automorphisms(head, atoms, filters=(), *, symmetric=False, induced=False):
         return (side[0], to[side[1]], side[2]) if side[0] == "property" else to.get(side, side)
 
     filters = [f for f in filters if not trivial(*f)]
-    atoms = [a for a in atoms if not (induced and a[2])]  # `induced` says so already, of all attributes alike
+    joined = {relation for relation, _, negated in atoms if not negated}
+    if induced:  # it says so already, of all attributes alike
+        atoms = [a for a in atoms if not (a[2] and a[0] in joined and len(a[1]) == 2)]
     wanted = {atom(*a) for a in atoms}, {comparison(*f) for f in filters}
     group = []
     for image in permutations(range(len(head))):
@@ -137,5 +139,6 @@ def _holds(left, op, right):
 
 def _as(constant, value):
     if isinstance(value, datetime):
-        return datetime.fromisoformat(constant)
+        moment = datetime.fromisoformat(constant)
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     return Decimal(repr(constant)) if isinstance(value, Decimal) else constant

@@ -28,18 +28,14 @@ BAR = 40
 @click.option("--relation", "relations", multiple=True, metavar="NAME=PATH", help="A further relation over the same vertices.")
 @click.option("--name", default="edge", metavar="NAME", show_default=True, help="What SOURCE's relation is called.")
 @click.option("--vertices", metavar="PATH", help="A table of vertices: their ids, and columns that become properties.")
-@click.option(
-    "--labels", metavar="COLUMN", help="The vertices' column of labels; each is a relation [default: label]."
-)
+@click.option("--labels", metavar="COLUMN", help="The vertices' column of labels; each is a relation [default: label].")
 @click.option("--columns", metavar="A,B,...", help="Names for SOURCE's columns, src and dst first.")
 @click.option("--no-properties", is_flag=True, help="Leave out the columns beyond src and dst.")
 @click.option("--parallel", is_flag=True, help="Give every row an id, also where there are no further columns.")
 @click.option("--drop-nulls", is_flag=True, help="Drop edges with a NULL id instead of refusing them.")
 @click.option("--shards", type=click.IntRange(min=1), metavar="N", help="Workers to deal the lists to [default: 1].")
 @click.option("--info", is_flag=True, help="Show what the index SOURCE holds.")
-@click.option(
-    "--verify", is_flag=True, help="Compare every file with its checksum; with DIR, after building it."
-)
+@click.option("--verify", is_flag=True, help="Compare every file with its checksum; with DIR, after building it.")
 @click.option("--vacuum", is_flag=True, help="Remove files of the index SOURCE that its current version does not need.")
 @index_options
 def index(source: str, directory: Path | None, info: bool, verify: bool, vacuum: bool, options: Options, **build: Any) -> None:

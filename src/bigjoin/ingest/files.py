@@ -42,7 +42,7 @@ def _open(source: str, kind: Kind, columns: Sequence[str] | None, properties: bo
     with reading(source):
         path = Path(source).absolute()
         if path.suffix.lower() in UNREADABLE:
-            raise SourceError(f"{source}: Spark does not read {path.suffix}; use {', '.join(COMPRESSED)} or no compression")
+            raise SourceError(f"{source}: bigjoin does not read {path.suffix}; use {', '.join(COMPRESSED)} or no compression")
         if not path.exists():
             raise SourceError(f"there is no file {source}")
         is_parquet = path.is_dir() or format_suffix(source) in PARQUET

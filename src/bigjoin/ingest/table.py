@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from bigjoin.errors import BigjoinError, SourceError, did_you_mean
-from bigjoin.index.build import edge_columns
+
+ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
+"""What the two columns of an edge may be called, in any case."""
 
 BATCH = 2**16
 """So many rows go together: few enough that what is known of them stays in a core's cache."""
@@ -38,6 +40,12 @@ class Kind:
     ends: tuple[str, ...]
     named: Callable[[Sequence[str]], tuple[str, ...] | None]
     need: str
+
+
+def edge_columns(names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the two of these columns that are an edge by their names, if two are."""
+    lower = {name.lower(): name for name in names}
+    return next(((lower[a], lower[b]) for a, b in ENDS if a in lower and b in lower), None)
 
 
 def vertex_column(names: Sequence[str]) -> tuple[str] | None:

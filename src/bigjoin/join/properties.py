@@ -8,6 +8,7 @@ compared as a float.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, inf, isinf, nextafter
 from typing import Any, TypeAlias
@@ -46,6 +47,8 @@ def satisfying(column: Column, op: str, bound: Any) -> Flags:
     if kind(column.type) == TEXT:
         return _numpy(_ARROW[op](column, pa.scalar(bound, column.type)).fill_null(False))
     values, present = _numbers(column)
+    if isinstance(bound, Decimal):  # a column of decimals is read as counts of its last place
+        bound = Fraction(bound) / unit(column.type) if bound.is_finite() else float(bound)
     below, above = _neighbours(bound, values.dtype)
     # No value lies between the neighbours, so each operator may use the one that makes it exact.
     sides = {"<": above, "<=": below, ">": below, ">=": above, "=": below, "!=": below}

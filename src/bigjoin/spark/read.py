@@ -15,8 +15,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bigjoin.errors import BigjoinError, SourceError
-from bigjoin.index.build import edge_columns
-from bigjoin.ingest.table import Kind, Table, choose, warn_left_out
+from bigjoin.ingest.table import Kind, Table, choose, edge_columns, warn_left_out
 from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
 from bigjoin.spark.session import scratch_directory
 
@@ -30,7 +29,9 @@ _PROPERTIES = (*_IDS, T.BooleanType, T.FloatType, T.DoubleType)
 def read_frame(spark: SparkSession, source: str) -> DataFrame:
     """Return the rows of a remote source: Parquet with all its columns, text as src and dst."""
     if Path(source).suffix.lower() in UNREADABLE:
-        raise SourceError(f"{source}: Spark does not read {Path(source).suffix}; use {', '.join(COMPRESSED)} or no compression")
+        raise SourceError(
+            f"{source}: bigjoin does not read {Path(source).suffix}; use {', '.join(COMPRESSED)} or no compression"
+        )
     if format_suffix(source) in (".txt", ".csv", ".tsv"):
         return _read_text(spark, source, source)
     with reading(source):

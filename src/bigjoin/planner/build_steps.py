@@ -26,7 +26,7 @@ def build_steps(draft: Draft) -> Draft:
 
 
 def _seed(draft: Draft) -> Seed:
-    """Seed from the widest atom whose attributes begin the order, the smallest relation among equals.
+    """Seed from the widest atom whose attributes begin the order (or as wide as was chosen), the smallest among equals.
 
     An order that no atom begins (only a caller can ask for one) starts from the values of its first attribute.
     """
@@ -47,7 +47,7 @@ def _seed(draft: Draft) -> Seed:
 
 def _begins(atom: Atom, draft: Draft) -> bool:
     attributes = set(atom.attributes)
-    return set(draft.order[: len(attributes)]) == attributes
+    return set(draft.order[: len(attributes)]) == attributes and draft.seed in (0, len(attributes))
 
 
 def _size(atom: Atom, draft: Draft) -> tuple[int, int]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bigjoin.query.plan import Extender
 from bigjoin.query.query import Atom
 from bigjoin.query.statistics import Statistics
 
 
-def extender(atom: Atom, attribute: str, bound: Sequence[str], statistics: Statistics) -> Extender | None:
+def extender(atom: Atom, attribute: str, bound: Collection[str], statistics: Statistics) -> Extender | None:
     """Return the atom as an extender of its bound attributes by another one, or None where no column order serves that."""
     keys = tuple(c for c, a in enumerate(atom.attributes) if a in bound)
     places = [c for c, a in enumerate(atom.attributes) if a == attribute]

@@ -18,6 +18,8 @@ class Draft:
     atoms: tuple[Atom, ...]
     filters: tuple[Comparison, ...]
     order: tuple[str, ...] = ()
+    seed: int = 0
+    """How many attributes the seed binds; 0 leaves it open."""
     restrictions: tuple[Restriction, ...] = ()
     plan: Plan | None = None
 

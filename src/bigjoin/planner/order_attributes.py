@@ -7,7 +7,7 @@ many steps read is best bound first.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import permutations
 from math import prod
@@ -37,13 +37,26 @@ def order_attributes(draft: Draft) -> Draft:
     longest = max(len(set(atom.attributes)) for atom in draft.positive)
     orders = _seeds(draft, estimate)
     for size in range(1, len(names)):
-        grown = [order for order in orders if len(order[1]) != size]
-        for cost, order in orders:
-            if len(order) == size:
-                grown += [(cost + estimate.work(a, order), (*order, a)) for a in estimate.reachable(frozenset(order))]
-        orders = sorted(grown, key=lambda entry: (entry[0], [names.index(a) for a in entry[1]]))
+        grown = [entry for entry in orders if len(entry.order) != size]
+        for entry in orders:
+            if len(entry.order) == size:
+                grown += [entry.grown(a, estimate.work(a, entry.order)) for a in estimate.reachable(frozenset(entry.order))]
+        orders = sorted(grown, key=lambda entry: (entry.cost, [names.index(a) for a in entry.order]))
         orders = orders[:BEAM] if size >= longest else orders
-    return replace(draft, order=orders[0][1])
+    best = orders[0]
+    return replace(draft, order=best.order, seed=best.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A partial order, what it costs so far, and how many of its attributes the seed binds."""
+
+    cost: float
+    order: tuple[str, ...]
+    seed: int
+
+    def grown(self, attribute: str, work: float) -> _Entry:
+        return _Entry(self.cost + work, (*self.order, attribute), self.seed)
 
 
 def components(atoms: Iterable[Atom]) -> list[set[str]]:
@@ -67,16 +80,23 @@ def _refuse_disconnected(draft: Draft) -> None:
         )
 
 
-def _seeds(draft: Draft, estimate: _Estimate) -> list[tuple[float, tuple[str, ...]]]:
-    """Return the orders of each atom's attributes, those with a constant first, so that seeds can be looked up."""
+def _seeds(draft: Draft, estimate: _Estimate) -> list[_Entry]:
+    """Return the orders of each atom's attributes and what reading it costs.
+
+    Attributes with a constant go first where the index can, so that seeds are looked up; else all tuples are read.
+    """
     constants = {f.left for f in draft.filters if f.op == "=" and isinstance(f.right, Constant)}
-    orders = set()
+    costs: dict[tuple[str, ...], float] = {}
     for atom in draft.positive:
         for order in permutations(dict.fromkeys(atom.attributes)):
-            if in_order(atom, order, draft.statistics):
-                looked_up = tuple(sorted(order, key=lambda a: a not in constants))
-                orders.add(looked_up if in_order(atom, looked_up, draft.statistics) else order)
-    return [(estimate.prefixes(frozenset(order)), order) for order in orders]
+            looked_up = tuple(sorted(order, key=lambda a: a not in constants))
+            for seed in (looked_up, order):
+                if in_order(atom, seed, draft.statistics):
+                    all_tuples = float(draft.statistics.of(atom).tuples)
+                    cost = estimate.prefixes(frozenset(seed)) if seed[0] in constants else all_tuples
+                    costs[seed] = min(cost, costs.get(seed, cost))
+                    break
+    return [_Entry(cost, seed, len(seed)) for seed, cost in costs.items()]
 
 
 class _Estimate:
@@ -90,14 +110,13 @@ class _Estimate:
 
     def _reachable(self, bound: frozenset[str]) -> list[str]:
         """Return the attributes that an extender can propose next; if there are none, those of another part."""
-        near, listed = [], []
-        for attribute in self.draft.attributes:
-            if attribute not in bound:
-                atoms = [atom for atom in self.draft.positive if attribute in atom.attributes]
-                found = [extender(atom, attribute, tuple(bound), self.statistics) for atom in atoms]
-                near += [attribute] if any(e is not None and e.key for e in found) else []
-                listed += [attribute] if any(extender(atom, attribute, (), self.statistics) for atom in atoms) else []
-        return near or listed
+        left = [a for a in self.draft.attributes if a not in bound]
+        near = [a for a in left if any(self._extends(atom, a, bound) for atom in self.draft.positive)]
+        return near or [a for a in left if any(self._extends(atom, a, frozenset()) for atom in self.draft.positive)]
+
+    def _extends(self, atom: Atom, attribute: str, bound: frozenset[str]) -> bool:
+        joined = attribute in atom.attributes and (not bound or not bound.isdisjoint(atom.attributes))
+        return joined and extender(atom, attribute, bound, self.statistics) is not None
 
     def work(self, attribute: str, order: tuple[str, ...]) -> float:
         """Estimate a step: its prefixes, and the proposals of each run of them."""
@@ -147,7 +166,7 @@ class _Estimate:
         for atom in self.draft.positive:
             if attribute in atom.attributes and bound & set(atom.attributes):
                 relation = self.statistics.of(atom)
-                served = extender(atom, attribute, tuple(bound), self.statistics)
+                served = extender(atom, attribute, bound, self.statistics)
                 if served is None:
                     continue
                 lists = relation.lists.get(served.columns)

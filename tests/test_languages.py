@@ -9,7 +9,7 @@ import pytest
 from bigjoin.errors import DisconnectedError, QueryError, UnknownQueryError
 from bigjoin.languages import named, parse
 from bigjoin.planner import plan
-from bigjoin.query.query import Atom, Comparison, Constant
+from bigjoin.query.query import Atom, Comparison, Constant, Property
 from bigjoin.query.statistics import assumed_graph
 
 
@@ -29,6 +29,31 @@ def test_where_adds_filters():
         Comparison("a1", "<", "a2"),
         Comparison("a3", "!=", Constant(5)),
     )
+
+
+def test_properties_are_operands_and_columns():
+    query = parse('q(a, e.amount, b, e) := pays(a,b,e), e.amount >= 1.5, "x" = a.name, e."paid by" != b.name.', select="b.name")
+    assert query.head == ("a", Property("e", "amount"), "b", "e", Property("b", "name"))
+    assert query.columns == ("a", "e_amount", "b", "e", "b_name")
+    assert query.filters == (
+        Comparison(Property("e", "amount"), ">=", Constant(1.5)),
+        Comparison(Constant("x"), "=", Property("a", "name")),
+        Comparison(Property("e", "paid by"), "!=", Property("b", "name")),
+    )
+    assert query.filters[2].attributes == ("e", "b")
+    assert parse(str(query)) == query
+
+
+def test_select_adds_columns_to_any_query():
+    assert parse("triangle", select="a1.name, a2.name").columns == ("a1", "a2", "a3", "a1_name", "a2_name")
+
+
+def test_true_and_false_are_constants_unless_an_atom_binds_them():
+    assert parse("q(a,b) := edge(a,b), a.flag = TRUE", where="False != b.flag").filters == (
+        Comparison(Property("a", "flag"), "=", Constant(True)),
+        Comparison(Constant(False), "!=", Property("b", "flag")),
+    )
+    assert parse("q(a,true) := edge(a,true), a = true").filters == (Comparison("a", "=", "true"),)
 
 
 def test_named_queries_are_those_of_the_truth(truth):
@@ -89,6 +114,41 @@ def test_every_name_is_a_plan_and_its_own_rule(name):
             "hint: compare an attribute",
         ),
         ("q(a,a) := edge(a,a)", "the head names an attribute twice\nhint: write q(a)"),
+        (
+            "q(a,b) := edge(a,b), true < false",
+            "'true < false' compares two constants\n"
+            "  q(a,b) := edge(a,b), true < false\n"
+            "                       ^^^^^^^^^^^^\n"
+            "hint: compare an attribute",
+        ),
+        (
+            "q(a,b) := edge(a.x,b)",
+            "the query cannot be read: unexpected '.'\n"
+            "  q(a,b) := edge(a.x,b)\n"
+            "                  ^\n"
+            "hint: atoms take attributes only; for a property, write edge(a,b), a.name = 'x'",
+        ),
+        (
+            "q(a,b,z.x) := edge(a,b)",
+            "attribute 'z' in 'z.x' is not bound by any atom\n"
+            "  q(a,b,z.x) := edge(a,b)\n"
+            "        ^^^\n"
+            "hint: the atoms bind a, b",
+        ),
+        (
+            "q(a,b,a.x) := edge(a,b), z.x < 5",
+            "attribute 'z' in 'z.x < 5' is not bound by any atom\n"
+            "  q(a,b,a.x) := edge(a,b), z.x < 5\n"
+            "                           ^^^^^^^\n"
+            "hint: the atoms bind a, b",
+        ),
+        (
+            "q(a,a_x,a.x) := edge(a,a_x)",
+            "'a.x' and 'a_x' both become column 'a_x'\n"
+            "  q(a,a_x,a.x) := edge(a,a_x)\n"
+            "          ^^^\n"
+            "hint: list a property once, and give attributes other names",
+        ),
         ("q(a,b) := not edge(a,b)", "a query needs at least one atom that is not negated\nhint: for example edge(a, b)"),
     ],
 )
@@ -107,7 +167,7 @@ def test_mistakes_are_shown(text, message):
         ),
         (
             "q(a,b,c) := edge(a,b,c)",
-            "this index keeps no edge ids, so 'edge' has 2 columns, not 3\n"
+            "this index keeps no edge ids for 'edge': it has 2 columns, not 3\n"
             "  q(a,b,c) := edge(a,b,c)\n"
             "              ^^^^^^^^^^^\n"
             "hint: write edge(a, b), or build the index from a table with further columns or with --parallel (parallel=True), "
@@ -126,6 +186,19 @@ def test_a_disconnected_query_is_refused_unless_asked_for():
     with pytest.raises(DisconnectedError, match=r"no atom joins \{a, b\} and \{c, d\}"):
         plan(parse(text), assumed_graph(symmetric=False))
     assert plan(parse(text, cross_product=True), assumed_graph(symmetric=False)).attributes
+
+
+def test_select_lists_properties():
+    with pytest.raises(QueryError) as error:
+        parse("triangle", select="a1.name, a2")
+    assert str(error.value) == (
+        "the query cannot be read: unexpected 'a'\n"
+        "  a1.name, a2\n"
+        "           ^\n"
+        "hint: list properties, for example a.name, b.name"
+    )
+    with pytest.raises(QueryError, match=r"'a1\.name' and 'a1\.name' both become column 'a1_name'"):
+        parse("triangle", select="a1.name, a1.name")
 
 
 def test_unknown_names_are_a_kind_of_query_error():

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 from math import nan
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bigjoin.errors import QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers, ranks_of
 from bigjoin.index.trie import Trie, build_trie
+from bigjoin.indexing import build_index
 from bigjoin.join.bind import bind
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.query.plan import Version
 from bigjoin.query.query import Property
-from bigjoin.query.statistics import RelationStatistics, Statistics
+from bigjoin.query.statistics import ListStatistics, RelationStatistics, Statistics
 from tests.oracles import naive
 from tests.treatments import locally, plain
 
@@ -285,3 +290,256 @@ def possible(query, order):
     """Whether every edge id comes after the ends of an edge that it names."""
     ends = {e: [a.attributes[:2] for a in query.positive if a.attributes[2:] == (e,)] for e in order if e in "ef"}
     return all(any(set(pair) <= set(order[: order.index(e)]) for pair in pairs) for e, pairs in ends.items())
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=True), st.sampled_from([1, 3]))
+def test_an_index_of_the_same_tables_gives_the_same_rows(random, shards):
+    graph = make_graph(random)
+    flags = dict.fromkeys(random.choice(FLAGS), True)
+    query = parse(make_rule(random, graph), cross_product=True, **flags)
+    edges = {
+        "pays": pa.table(ends(graph.pays) | {n: pa.array(v, TYPES[n][0]) for n, v in graph.values["pays edge"].items()}),
+        "likes": pa.table(ends(graph.likes)),
+    }
+    labels = pa.array(["person" if i in graph.person else None for i in IDS], pa.string())
+    vertices = {n: pa.array(v, TYPES[n][0]) for n, v in graph.values["vertex"].items()}
+    with tempfile.TemporaryDirectory() as folder:
+        index = build_index(
+            edges,
+            Path(folder) / "index",
+            vertices=pa.table({"id": IDS, "kind": labels} | vertices),
+            labels="kind",
+            directed=graph.directed,
+            shards=shards,
+        )
+        if "person" not in index.statistics.relations:
+            return
+        found = locally(bind(plan(query, index.statistics), index), batch_size=1000, parts=1)
+        check(query, graph, found, answer(query, graph, flags))
+
+
+def ends(rows):
+    return {name: [row[i] for row in rows] for i, name in enumerate(("src", "dst"))}
+
+
+def example(**changes):
+    """Four payments, two of them between the same pair; every property has a value."""
+    pays = [(10, 20), (10, 20), (20, 30), (30, 10)]
+    known = {"vertex": ["age", "name"], "pays edge": ["age", "name", "time", "flag"]}
+    values = {d: {n: [TYPES[n][1][i % 2 + 1] for i in range(4)] for n in names} for d, names in known.items()}
+    options = {"codes": IDS, "pays": pays, "likes": [(10, 20)], "person": [10], "directed": True, "values": values}
+    return PropertyGraph(**options | changes)
+
+
+def rows_of(text, graph, **flags):
+    query = parse(text, **flags)
+    return sorted(locally(bind(plan(query, graph.statistics), graph), batch_size=1000, parts=1))
+
+
+def test_a_pair_is_one_match_and_its_edges_are_several():
+    graph = example()
+    assert rows_of("q(a,b) := pays(a,b)", graph) == [(10, 20), (20, 30), (30, 10)]
+    assert rows_of("q(a,b,e) := pays(a,b,e)", graph) == [(10, 20, 0), (10, 20, 1), (20, 30, 2), (30, 10, 3)]
+    twice = "q(a,b,e,f) := pays(a,b,e), pays(a,b,f)"
+    assert len(rows_of(twice, graph)) == 6
+    assert rows_of(twice, graph, distinct=True) == [(10, 20, 0, 1), (10, 20, 1, 0)]
+    assert len(rows_of(twice, graph, unique=True)) == 1
+    assert rows_of("q(e, a, e.name, b, a.id) := pays(a,b,e), person(a)", graph) == [(0, 10, "", 20, 10), (1, 10, "x", 20, 10)]
+
+
+def test_an_id_column_of_the_source_is_a_property():
+    graph = example()
+    graph.columns["pays edge"]["id"] = pa.chunked_array([pa.array([7, 7, 8, 9])])
+    assert rows_of("q(a,b,e,e.id) := pays(a,b,e), e.id = 7, e.id != e", graph) == [(10, 20, 0, 7), (10, 20, 1, 7)]
+
+
+def test_equal_properties_do_not_make_values_equal_nor_different_ones_keep_them_apart():
+    graph = example(pays=[(10, 10), (10, 20)], likes=[(10, 10), (10, 20), (20, 10), (20, 20)])
+    graph.values["vertex"] = {"age": [1, 1, 1, 1], "big": [2, 2, 2, 2]}
+    graph.values["pays edge"] = {}
+    text = "q(a,b) := likes(a,b), a.age {} b.{}"
+    assert rows_of(text.format("<", "big"), graph, distinct=True) == [(10, 20), (20, 10)]
+    assert rows_of(text.format("<=", "age"), graph, distinct=True) == [(10, 20), (20, 10)]
+    assert rows_of(text.format("!=", "age"), graph, distinct=True) == []
+
+
+@pytest.mark.parametrize("condition", ["a.name != c.name", "a.name != c.name, a != c", "a.age < c.age, a < c", "a.age = c.age"])
+def test_counting_tells_late_filters_apart(condition):
+    """The last step of a path reads only its middle: what compares the ends is looked at last, here while counting."""
+    pairs = [(i, j) for i in IDS for j in IDS if i != j]
+    graph = example(likes=pairs)
+    query = parse(f"q(a,b,c) := likes(a,b), likes(b,c), {condition}")
+    bound = bind(plan(query, graph.statistics, order=("b", "a", "c")), graph)
+    assert any(f.position == 1 for f in bound.steps[-1].condition.filters)
+    assert sorted(locally(bound, batch_size=1000, parts=1)) == sorted(answer(query, graph, {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "wanted"),
+    [
+        (
+            "q(a,b,c,e,f,g) := pays(a,b,e), pays(b,c,f), pays(c,a,g), e.time < f.time, e.name = 'x'",
+            {},
+            "1. p1(a, b, e) := pays(a, b, e), e.name = 'x'\n"
+            "2. p2(a, b, e, c) := p1(a, b, e), pays(b, c), pays(c, a)\n"
+            "3. p3(a, b, e, c, f) := p2(a, b, e, c), pays(b, c, f), f.time > e.time\n"
+            "4. p4(a, b, e, c, f, g) := p3(a, b, e, c, f), pays(c, a, g)",
+        ),
+        (
+            "q(a,b,e,f) := pays(a,b,e), pays(a,b,f), b = 20",
+            {"unique": True},
+            "1. p1(b, a) := pays(a, b), b = 20\n"
+            "2. p2(b, a, e) := p1(b, a), pays(a, b, e)\n"
+            "3. p3(b, a, e, f) := p2(b, a, e), pays(a, b, f), code(f) < code(e)",
+        ),
+        (
+            "q(a,b,e) := pays(a,b,e), person(a), not pays(b,a,e)",
+            {},
+            "1. p1(a) := person(a), pays(a, _)\n"
+            "2. p2(a, b) := p1(a), pays(a, b)\n"
+            "3. p3(a, b, e) := p2(a, b), pays(a, b, e), not pays(b, a, e)",
+        ),
+    ],
+)
+def test_plans_bind_edge_ids_after_their_ends(text, flags, wanted):
+    many = [(i, j) for i in range(100) for j in range(100) if i != j and (i * j) % 7 == 1]
+    statistics = example().statistics
+    pays = statistics.relations["pays"]
+    lists = {order: ListStatistics(100, len(many) / 100, len(many) / 100, 20) for order in pays.lists}
+    rows = replace(pays.rows, tuples=3 * len(many), lists={(0, 1, 2): ListStatistics(len(many), 3, 3, 3)})
+    pays = replace(pays, tuples=len(many), lists=lists, rows=rows)
+    sizes = {"vertex": 100, "pays edge": 3 * len(many)}
+    known = replace(statistics, relations={**statistics.relations, "pays": pays}, domains=sizes)
+    assert str(plan(parse(text, **flags), known)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "q(a,b,e) := pays(a,b,e), e.tme > 5",
+            "'e' has no property 'tme'\n"
+            "  q(a,b,e) := pays(a,b,e), e.tme > 5\n"
+            "                           ^^^^^\n"
+            "hint: did you mean 'time'?",
+        ),
+        (
+            "q(a,b,e,e.foo) := pays(a,b,e)",
+            "'e' has no property 'foo'\n"
+            "  q(a,b,e,e.foo) := pays(a,b,e)\n"
+            "          ^^^^^\n"
+            "hint: its properties are age (int32), name (string), time (timestamp[us]), flag (bool)",
+        ),
+        (
+            "q(a,b) := pays(a,b), a.time > 5",
+            "'a' has no property 'time'\n"
+            "  q(a,b) := pays(a,b), a.time > 5\n"
+            "                       ^^^^^^\n"
+            "hint: edges have it: name one, as in pays(a, b, e), and write e.time",
+        ),
+        (
+            "q(a,b,e) := pays(a,b,e), e.age > 'x'",
+            "'x' is text, but e.age is int32\n"
+            "  q(a,b,e) := pays(a,b,e), e.age > 'x'\n"
+            "                           ^^^^^^^^^^^\n"
+            "hint: write e.age > 5",
+        ),
+        (
+            "q(a,b,e) := pays(a,b,e), 5 < e.name",
+            "5 is a number, but e.name is string\n"
+            "  q(a,b,e) := pays(a,b,e), 5 < e.name\n"
+            "                           ^^^^^^^^^^\n"
+            'hint: write e.name > "5"',
+        ),
+        (
+            "q(a,b,e) := pays(a,b,e), e.flag = 1",
+            "1 is a number, but e.flag is bool\n"
+            "  q(a,b,e) := pays(a,b,e), e.flag = 1\n"
+            "                           ^^^^^^^^^^\n"
+            "hint: write e.flag = true",
+        ),
+        (
+            "q(a,b,e) := pays(a,b,e), e.time > 'yesterday'",
+            "'yesterday' is no ISO date or time, but e.time is timestamp[us]\n"
+            "  q(a,b,e) := pays(a,b,e), e.time > 'yesterday'\n"
+            "                           ^^^^^^^^^^^^^^^^^^^^\n"
+            'hint: write e.time > "2024-05-31" or "2024-05-31 12:30:00"',
+        ),
+        (
+            "q(a,b,e) := pays(a,b,e), e.time > a.name",
+            "'e.time > a.name' compares a time (timestamp[us]) with text (string)\n"
+            "  q(a,b,e) := pays(a,b,e), e.time > a.name\n"
+            "                           ^^^^^^^^^^^^^^^\n"
+            "hint: compare numbers with numbers, text with text, times with times",
+        ),
+        (
+            "q(a,b) := pays(a,b), a = true",
+            "true is a truth value, but the ids of 'a' are int64\n"
+            "  q(a,b) := pays(a,b), a = true\n"
+            "                       ^^^^^^^^\n"
+            "hint: write a = 5",
+        ),
+        (
+            "q(a,b,e) := pays(a,b,e), a.id < e.id",
+            "'a < e' compares values of different domains\n"
+            "  q(a,b,e) := pays(a,b,e), a.id < e.id\n"
+            "                           ^^^^^^^^^^^",
+        ),
+        (
+            "q(a,b,e) := likes(a,b,e)",
+            "this index keeps no edge ids for 'likes': it has 2 columns, not 3\n"
+            "  q(a,b,e) := likes(a,b,e)\n"
+            "              ^^^^^^^^^^^^\n"
+            "hint: write likes(a, b), or build the index from a table with further columns or with --parallel "
+            "(parallel=True), which keeps them",
+        ),
+        (
+            "q(a,b,c,d) := pays(a,b,c,d)",
+            "'pays' has 2 columns, and an edge id as one more, not 4\n"
+            "  q(a,b,c,d) := pays(a,b,c,d)\n"
+            "                ^^^^^^^^^^^^^\n"
+            "hint: write pays(a, b), or pays(a, b, e) to name the edge",
+        ),
+        (
+            "q(a,b) := person(a,b)",
+            "'person' has 1 column, not 2\n  q(a,b) := person(a,b)\n            ^^^^^^^^^^^\nhint: write person(a)",
+        ),
+        (
+            "q(a,b,e) := pays(a,b,e), pays(a,e)",
+            "'e' is a pays edge elsewhere, and a vertex here\n"
+            "  q(a,b,e) := pays(a,b,e), pays(a,e)\n"
+            "                           ^^^^^^^^^\n"
+            "hint: use two attributes",
+        ),
+    ],
+)
+def test_mistakes_about_properties_are_shown(text, message):
+    graph = example()
+    with pytest.raises(QueryError) as error:
+        bind(plan(parse(text), graph.statistics), graph)
+    assert str(error.value) == message
+
+
+def test_what_has_no_properties_or_no_order_is_said():
+    graph = example()
+    graph.values["vertex"] = {}
+    with pytest.raises(QueryError, match=r"'a' has no properties(?s:.)*further columns of the tables"):
+        plan(parse("q(a,b) := pays(a,b), a.size = 1"), graph.statistics)
+    graph = example()
+    graph.columns["vertex"]["tags"] = pa.chunked_array([[["x"]] * len(IDS)])
+    graph.columns["vertex"]["raw"] = pa.chunked_array([[b"x"] * len(IDS)])
+    assert rows_of("q(a,a.tags) := person(a), a.raw = a.raw", graph) == [(10, ["x"])]
+    for condition, message in [
+        ("a.tags = 'x'", "a.tags is list<item: string>, which has no order"),
+        ("b.name = a.tags", "a.tags is list<item: string>, which has no order"),
+        ("a.raw = 'x'", "'x' is text, but a.raw is binary(?s:.)*cast them to text"),
+    ]:
+        with pytest.raises(QueryError, match=message):
+            bind(plan(parse(f"q(a,b) := pays(a,b), {condition}"), graph.statistics), graph)
+
+
+def test_an_order_that_no_list_serves_is_refused():
+    graph = example()
+    with pytest.raises(ValueError, match="binds 'e' before the attributes that lead to it"):
+        plan(parse("q(a,b,c,e) := pays(a,b,e), likes(b,c)"), graph.statistics, order=("c", "e", "a", "b"))

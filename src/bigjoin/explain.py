@@ -29,21 +29,22 @@ def explain(
 ) -> str:
     """Return the explanation of a query, as text; without statistics, a middling graph is assumed."""
     known = statistics or assumed_graph(symmetric=undirected)
-    relations = {atom.relation: known.relations.get(atom.relation) for atom in query.positive}
+    read = {(atom.relation, len(atom.attributes)): atom for atom in query.positive}
     plan_text = str(plan(query, known))
     lines = [str(query), "", f"matches: {_MEANING[query.injective, query.unique, query.induced]}"]
-    if any(r is not None and r.symmetric for r in relations.values()):
+    if any(known.of(atom).symmetric for atom in read.values()):
         lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
     lines += ["", plan_text]
     if "code(" in plan_text:
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
     if statistics is not None:
         lines.append("")
-        for name, relation in relations.items():
-            if relation is not None:
-                lists = max((entry.longest for entry in relation.lists.values()), default=0)
-                sizes = ", ".join(f"{statistics.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
-                lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
+        for atom in read.values():
+            relation = statistics.of(atom)
+            lists = max((entry.longest for entry in relation.lists.values()), default=0)
+            sizes = ", ".join(f"{statistics.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
+            name = atom.relation + " with edge ids" * (relation is not statistics.relations[atom.relation])
+            lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
         lines.append(f"AGM bound: {agm_bound(query, statistics):,.0f} matches at most")
     if strategy is not None:
         lines.append(f"strategy: {strategy}")

@@ -21,9 +21,13 @@ def resolve_relations(draft: Draft) -> Draft:
     for atom in draft.atoms:
         for attribute, domain in zip(atom.attributes, draft.statistics.of(atom).domains, strict=True):
             if domains[attribute] != domain:
-                message = f"{attribute!r} is a {domains[attribute]} elsewhere, and a {domain} here"
+                message = f"{attribute!r} is {_a(domains[attribute])} elsewhere, and {_a(domain)} here"
                 raise QueryError(message, atom.span, "use two attributes")
     return draft
+
+
+def _a(domain: str) -> str:
+    return f"{'an' if domain[0] in 'aeiou' else 'a'} {domain}"
 
 
 def _misfit(atom: Atom, relation: RelationStatistics) -> QueryError:
@@ -35,7 +39,7 @@ def _misfit(atom: Atom, relation: RelationStatistics) -> QueryError:
         message = f"{name!r} has {columns}, and an edge id as one more, not {asked}"
         return QueryError(message, atom.span, f"{hint}, or {name}({', '.join('abcdefgh'[:arity])}, e) to name the edge")
     if arity == 2 and asked == 3:
-        message = f"this index keeps no edge ids, so {name!r} has {columns}, not {asked}"
+        message = f"this index keeps no edge ids for {name!r}: it has {columns}, not {asked}"
         hint += ", or build the index from a table with further columns or with --parallel (parallel=True), which keeps them"
         return QueryError(message, atom.span, hint)
     return QueryError(f"{name!r} has {columns}, not {asked}", atom.span, hint)

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 from bigjoin.errors import QueryError, did_you_mean
 from bigjoin.planner.draft import Draft
-from bigjoin.query.query import Comparison, Operand, Property
+from bigjoin.query.query import Operand, Property
 
 
 def resolve_terms(draft: Draft) -> Draft:
     """Set the filters, with ids where they were spelled as properties."""
     for term in draft.query.head:
-        _resolved(term, draft, None)
-    filters = tuple(replace(f, left=_resolved(f.left, draft, f), right=_resolved(f.right, draft, f)) for f in draft.filters)
+        _resolved(term, draft)
+    filters = tuple(replace(f, left=_resolved(f.left, draft), right=_resolved(f.right, draft)) for f in draft.filters)
     for comparison in filters:
         if not comparison.properties and len({draft.domain(a) for a in comparison.attributes}) > 1:
             raise QueryError(f"'{comparison}' compares values of different domains", comparison.span)
     return replace(draft, filters=filters)
 
 
-def _resolved(operand: Operand, draft: Draft, comparison: Comparison | None) -> Operand:
+def _resolved(operand: Operand, draft: Draft) -> Operand:
     """Return an operand, or the attribute for the property that is its id; raise QueryError if there is no such property."""
     if not isinstance(operand, Property):
         return operand
@@ -30,23 +30,18 @@ def _resolved(operand: Operand, draft: Draft, comparison: Comparison | None) -> 
     known = draft.statistics.properties.get(domain, {})
     if operand.name in known:
         return operand
-    span = operand.span or (comparison.span if comparison else None)
-    elsewhere = [d for d, names in draft.statistics.properties.items() if operand.name in names]
-    if known:
-        listed = ", ".join(f"{name} ({kind})" for name, kind in sorted(known.items()))
-        message = f"{operand.attribute!r} is a {domain}, and has no property {operand.name!r}"
-        hint = did_you_mean(operand.name, known) or f"its properties are {listed}"
-    else:
-        message = f"{operand.attribute!r} is a {domain}, and this source has no properties of those"
+    message = f"{operand.attribute!r} has no property {operand.name!r}"
+    hint = f"its properties are {', '.join(f'{name} ({kind})' for name, kind in known.items())}"
+    if not known:
+        message = f"{operand.attribute!r} has no properties"
         hint = "properties are the further columns of the tables that an index is built from"
-    if elsewhere:
-        hint = f"{operand.name!r} is a property of a {elsewhere[0]}" + _naming(elsewhere[0], operand.name, draft)
-    raise QueryError(message, span, hint)
+    raise QueryError(message, operand.span, _elsewhere(operand.name, draft) or did_you_mean(operand.name, known) or hint)
 
 
-def _naming(domain: str, name: str, draft: Draft) -> str:
-    """Say how to speak of a property of edges: by an edge id."""
+def _elsewhere(name: str, draft: Draft) -> str | None:
+    """Say what does have a property, and how to speak of an edge."""
     for relation, statistics in draft.statistics.relations.items():
-        if statistics.rows is not None and statistics.rows.domains[-1] == domain:
-            return f": name the edge, {relation}(a, b, e), and write e.{name}"
-    return ""
+        if statistics.rows is not None and name in draft.statistics.properties.get(statistics.rows.domains[-1], {}):
+            return f"edges have it: name one, as in {relation}(a, b, e), and write e.{name}"
+    domains = [domain for domain, names in draft.statistics.properties.items() if name in names]
+    return f"it is a property of a {domains[0]}" if domains else None

@@ -10,7 +10,7 @@ import json
 import resource
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from bigjoin.index.directory import Index
-from bigjoin.join.bind import BoundPlan, bind, outputs
+from bigjoin.join.bind import BoundPlan, Output, bind, outputs
 from bigjoin.join.generic_join import Tally, count_matches, matches
 from bigjoin.join.seeds import equal_ranges
 from bigjoin.kernels.jit import compilations
@@ -79,14 +79,15 @@ def count(spark: SparkSession, job: Job, *, progress: Callable[[float], None] | 
 
 
 def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
-    """Return the matches as a lazy DataFrame with the original ids."""
-    frame = _run(spark, job, _match_task(job), from_arrow_schema(schema(job, index)))
+    """Return the matches as a lazy DataFrame with the original ids; a time there is in microseconds."""
+    columns = pa.schema([(field.name, _in_unit(field.type, "us")) for field in schema(job, index)])
+    frame = _run(spark, job, _match_task(job, columns), from_arrow_schema(columns))
     return frame if job.limit is None else frame.limit(job.limit)
 
 
 def schema(job: Job, index: Index) -> pa.Schema:
     """Return the columns of the matches: the terms of the head, with the types of their ids and properties."""
-    return pa.schema([(output.name, output.type) for output in outputs(job.plan, index)])
+    return _schema(outputs(job.plan, index))
 
 
 def write(
@@ -133,11 +134,22 @@ def _count_task(job: Job, meter: str | None) -> Task:
     return task
 
 
-def _match_task(job: Job) -> Task:
+def _match_task(job: Job, columns: pa.Schema) -> Task:
     def task(number: int) -> Iterator[pa.RecordBatch]:
-        yield from _decoded(job, number, None)
+        for batch in _decoded(job, number, None):
+            yield batch.cast(columns, safe=False)
 
     return task
+
+
+def _schema(outputs: Iterable[Output]) -> pa.Schema:
+    """Return the columns of matches; a time is in milliseconds at least, as Parquet has no others."""
+    return pa.schema([(output.name, _in_unit(output.type, "ms", only="s")) for output in outputs])
+
+
+def _in_unit(kind: pa.DataType, unit: str, only: str | None = None) -> pa.DataType:
+    """Return a type with another unit, if it is a time (in one certain unit)."""
+    return pa.timestamp(unit, kind.tz) if pa.types.is_timestamp(kind) and only in (None, kind.unit) else kind
 
 
 def _write_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
@@ -167,6 +179,7 @@ def _file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
 def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatch]:
     """Give the matches of one task as batches of ids in the order of the head, and stop at the limit."""
     plan = job.bound()
+    found_as = _schema(plan.outputs)
     left = job.limit
     progress = Meter(meter, number).advance
     if left == 0:
@@ -177,7 +190,7 @@ def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatc
         rows = found if left is None else found[:, :left]
         if rows.shape[1]:
             columns = [output.decode(rows) for output in plan.outputs]
-            yield pa.RecordBatch.from_arrays(columns, names=[output.name for output in plan.outputs])
+            yield pa.RecordBatch.from_arrays(columns, names=[output.name for output in plan.outputs]).cast(found_as)
         if left is not None:
             left -= rows.shape[1]
             if left <= 0:

@@ -166,12 +166,11 @@ def test_mistakes_are_shown(text, message):
             "there is no relation 'edges'\n  q(a,b) := edges(a,b)\n            ^^^^^^^^^^\nhint: did you mean 'edge'?",
         ),
         (
-            "q(a,b,c) := edge(a,b,c)",
-            "this index keeps no edge ids for 'edge': it has 2 columns, not 3\n"
-            "  q(a,b,c) := edge(a,b,c)\n"
-            "              ^^^^^^^^^^^\n"
-            "hint: write edge(a, b), or build the index from a table with further columns or with --parallel (parallel=True), "
-            "which keeps them",
+            "q(a,b,c,d) := edge(a,b,c,d)",
+            "'edge' has 2 columns, and an edge id as one more, not 4\n"
+            "  q(a,b,c,d) := edge(a,b,c,d)\n"
+            "                ^^^^^^^^^^^^^\n"
+            "hint: write edge(a, b), or edge(a, b, e) to name the edge",
         ),
     ],
 )

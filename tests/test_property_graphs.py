@@ -13,10 +13,12 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import bigjoin as bj
 from bigjoin.errors import QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers, ranks_of
 from bigjoin.index.trie import Trie, build_trie
@@ -543,3 +545,27 @@ def test_an_order_that_no_list_serves_is_refused():
     graph = example()
     with pytest.raises(ValueError, match="binds 'e' before the attributes that lead to it"):
         plan(parse("q(a,b,c,e) := pays(a,b,e), likes(b,c)"), graph.statistics, order=("c", "e", "a", "b"))
+
+
+@pytest.mark.spark
+def test_properties_reach_frames_and_files(spark, tmp_path):
+    kinds = [t for t, _ in TYPES.values()] + [pa.timestamp("ns"), pa.timestamp("ms", "UTC"), pa.binary()]
+    values = [[v for v in vs if v is not None and v == v][-1] for _, vs in TYPES.values()] + [MAY, MAY, b"x"]
+    columns = {f"p{i}": pa.array([v, None], t) for i, (t, v) in enumerate(zip(kinds, values, strict=True))}
+    edges = pa.table({"src": [1, 1], "dst": [2, 2]} | columns)
+    people = pa.table({"id": [1, 2], "name": ["ann", None], "label": ["person", "robot"]})
+    head = ", ".join(["a", "b", "e", *(f"e.{name}" for name in columns)])
+    with bj.Graph(edges, vertices=people, spark=spark) as graph:
+        frame = graph.find(f"q({head}) := edge(a,b,e), person(a)", select="a.name")
+        assert frame.columns == ["a", "b", "e", *(f"e_{name}" for name in columns), "a_name"]
+        found = frame.orderBy("e").toArrow().to_pylist()
+        assert [row["a_name"] for row in found] == ["ann", "ann"]
+        for name, column in columns.items():
+            first, second = (row[f"e_{name}"] for row in found)
+            assert _naive(first) == _naive(column[0].as_py()), name
+            assert second is None
+        for suffix in (".parquet", ".csv"):
+            assert graph.write(f"q({head}) := edge(a,b,e)", tmp_path / f"rows{suffix}") == 2
+        assert pq.read_table(tmp_path / "rows.parquet")["e_p0"].to_pylist() == columns["p0"].to_pylist()
+        assert graph.count("q(a,b,e) := edge(a,b,e), e.p0 <= -5, robot(b)", where="a.name = 'ann'") == 1
+        assert "edge with edge ids: 2 tuples" in graph.explain("q(a,b,e) := edge(a,b,e)")

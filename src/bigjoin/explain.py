@@ -6,7 +6,7 @@ from typing import Any
 
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
-from bigjoin.query.query import Query
+from bigjoin.query.query import Property, Query
 from bigjoin.query.statistics import Statistics, assumed_graph
 
 _MEANING = {
@@ -28,7 +28,9 @@ def explain(
     stats: dict[str, Any] | None = None,
 ) -> str:
     """Return the explanation of a query, as text; without statistics, a middling graph is assumed."""
-    known = statistics or assumed_graph(symmetric=undirected)
+    terms = [*query.head, *(term for comparison in query.filters for term in comparison.properties)]
+    properties = [term.name for term in terms if isinstance(term, Property)]
+    known = statistics or assumed_graph(symmetric=undirected, properties=properties)
     read = {(atom.relation, len(atom.attributes)): atom for atom in query.positive}
     plan_text = str(plan(query, known))
     lines = [str(query), "", f"matches: {_MEANING[query.injective, query.unique, query.induced]}"]

@@ -75,7 +75,7 @@ def show(table: pa.Table) -> None:
     """Print rows as a table."""
     shown = Table(*table.column_names)
     for row in table.to_pylist():
-        shown.add_row(*(Text(str(value)) for value in row.values()))
+        shown.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
     Console().print(shown)
 
 
@@ -92,4 +92,4 @@ def _stream(graph: Graph, query: Query, limit: int | None, options: Options, rep
 
         for batch in pq.ParquetFile(file).iter_batches():
             for row in batch.to_pylist():
-                sys.stdout.write(json.dumps(row) + "\n")
+                sys.stdout.write(json.dumps(row, default=str) + "\n")

@@ -23,7 +23,8 @@ _QUERY = [
     click.option("--distinct", is_flag=True, help="A match's vertices differ."),
     click.option("--unique", is_flag=True, help="Distinct, and one match for each subgraph (class under automorphisms)."),
     click.option("--induced", is_flag=True, help="Distinct, and no other edge among a match's vertices."),
-    click.option("--where", metavar="EXPR", help="Comparisons of ids, for example 'a < b and c != 5'."),
+    click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
+    click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
     click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
 ]
 _BATCH = "Proposals alive in a task; memory follows it."
@@ -49,6 +50,7 @@ class Options:
     unique: bool = False
     induced: bool = False
     where: str | None = None
+    select: str | None = None
     cross_product: bool = False
     strategy: str = "auto"
     workers: int | None = None
@@ -62,6 +64,7 @@ class Options:
     def flags(self) -> Flags:
         return {
             "where": self.where,
+            "select": self.select,
             "distinct": self.distinct,
             "unique": self.unique,
             "induced": self.induced,

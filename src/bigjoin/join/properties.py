@@ -60,6 +60,9 @@ def satisfying(column: Column, op: str, bound: Any) -> Flags:
 
 def joint_keys(left: Column, right: Column) -> tuple[Keys, Keys]:
     """Return integers by code for two columns of one kind that compare as their values do; those of NULLs mean nothing."""
+    if right is left:
+        keys = joint_keys(left, left[:0])[0]
+        return keys, keys
     if kind(left.type) in (TEXT, BYTES):
         return _joint_ranks(left, right)
     mine, other = _numbers(left)[0], _numbers(right)[0]
@@ -156,19 +159,16 @@ def _ordered_bits(values: NDArray[np.float64]) -> Keys:
 def _joint_ranks(left: Column, right: Column) -> tuple[Keys, Keys]:
     """Return the ranks of text or bytes among the values of both columns."""
     wide = pa.large_string() if kind(left.type) == TEXT else pa.large_binary()
-    same = left is right
-    both = pa.chunked_array([*left.chunks, *(() if same else right.chunks)], left.type) if left.type == right.type else None
-    if both is None:
-        both = pa.chunked_array([*left.cast(wide).chunks, *right.cast(wide).chunks], wide)
-    encoded = both.dictionary_encode()
+    common = left.type if left.type == right.type else wide
+    encoded = pa.chunked_array([*left.cast(common).chunks, *right.cast(common).chunks], common).dictionary_encode()
     if not len(encoded):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     values = encoded.chunks[-1].dictionary
-    ranks = np.empty(max(1, len(values)), np.int64)
+    ranks = np.zeros(len(values) + 1, np.int64)  # the last is that of NULL
     ranks[pc.sort_indices(values).to_numpy(zero_copy_only=False)] = np.arange(len(values))
-    codes = np.concatenate([chunk.indices.fill_null(0).to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
-    keys = ranks[codes]
-    return (keys, keys) if same else (keys[: len(left)], keys[len(left) :])
+    codes = [_numpy(chunk.indices.fill_null(len(values))) for chunk in encoded.chunks]
+    keys = ranks[np.concatenate(codes)]
+    return keys[: len(left)], keys[len(left) :]
 
 
 def _numpy(column: Column | pa.Array) -> NDArray[Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from bigjoin.query.query import Atom
 
@@ -60,9 +60,9 @@ class Statistics:
         return name == "id" and name not in self.properties.get(domain, {})
 
 
-def assumed_graph(*, symmetric: bool) -> Statistics:
-    """Return the statistics of a middling social graph, for explaining a query without a source."""
-    vertices, tuples = 100_000, 1_000_000
+def assumed_graph(*, symmetric: bool, properties: Iterable[str] = ()) -> Statistics:
+    """Return the statistics of a middling social graph, for explaining a query without a source; all have the properties."""
+    vertices, tuples, parallel = 100_000, 1_000_000, 2
     lists = ListStatistics(keys=vertices, mean=tuples / vertices, typical=10 * tuples / vertices, longest=vertices // 10)
     edge = RelationStatistics(
         domains=("vertex", "vertex"),
@@ -71,4 +71,11 @@ def assumed_graph(*, symmetric: bool) -> Statistics:
         loops=0 if symmetric else 1,
         lists={(0, 1): lists, (1, 0): lists},
     )
-    return Statistics({"edge": edge}, {"vertex": vertices})
+    rows = replace(
+        edge,
+        domains=(*edge.domains, "edge edge"),
+        tuples=parallel * tuples,
+        lists={(0, 1, 2): ListStatistics(keys=tuples, mean=parallel, typical=2 * parallel, longest=vertices // 1000)},
+    )
+    sizes = {"vertex": vertices, "edge edge": parallel * tuples}
+    return Statistics({"edge": replace(edge, rows=rows)}, sizes, {domain: dict.fromkeys(properties, "any") for domain in sizes})

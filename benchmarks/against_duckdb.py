@@ -11,30 +11,23 @@ Results go to benchmarks/results.jsonl; --write also puts the table into docs/be
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from record import ROOT, THREADS, append, put, timed
 
 import bigjoin as bj
 from bigjoin.languages import parse
 
-ROOT = Path(__file__).parents[1]
 BUNDLED = ROOT / "src" / "bigjoin" / "data" / "soc-Epinions1.txt.gz"
 QUERIES = ("triangle", "4-clique", "diamond", "house", "5-clique")
-CUT_OFF, ONCE, REPEATS, THREADS = 120.0, 20.0, 5, 2
+CUT_OFF, ONCE, REPEATS = 120.0, 20.0, 5
 
 
 class Bigjoin:
@@ -83,11 +76,6 @@ def sql(name: str) -> str:
             where += [f"{place} = {at[attribute]}"] if attribute in at else []
             at.setdefault(attribute, place)
     return f"SELECT count(*) FROM {', '.join(f'edge t{i}' for i in range(len(atoms)))} WHERE {' AND '.join(where)}"
-
-
-def timed(run: Callable[[], int | None]) -> tuple[int | None, float]:
-    started = time.perf_counter()
-    return run(), time.perf_counter() - started
 
 
 def compare(query: str, contenders: list[Bigjoin | DuckDB]) -> dict[str, list[float]]:
@@ -140,20 +128,10 @@ def main() -> None:
     ids = graph.index.dictionaries["vertex"]
     contenders = [Bigjoin(graph), DuckDB(pa.table({"src": ids.decode(src), "dst": ids.decode(dst)}))]
     results = {query: compare(query, contenders) for query in QUERIES}
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=ROOT
-    ).stdout
-    versions = {name: version(name) for name in ("bigjoin", "duckdb", "pyspark", "numba", "numpy")}
-    record = {"commit": commit.strip(), "graph": Path(options.edges).name, "versions": versions, "cores": THREADS}
-    record |= {"machine": platform.machine(), "python": platform.python_version(), "seconds": results}
-    with (ROOT / "benchmarks" / "results.jsonl").open("a") as file:
-        file.write(json.dumps(record) + "\n")
+    append("queries", graph=Path(options.edges).name, seconds=results)
     print(table(results))
     if options.write:
-        for page in ("README.md", "docs/benchmarks.md"):
-            text = (ROOT / page).read_text()
-            block = f"<!-- benchmark -->\n{table(results)}\n<!-- /benchmark -->"
-            (ROOT / page).write_text(re.sub(r"<!-- benchmark -->.*<!-- /benchmark -->", block, text, flags=re.DOTALL))
+        put("benchmark", table(results), "README.md", "docs/benchmarks.md")
 
 
 if __name__ == "__main__":

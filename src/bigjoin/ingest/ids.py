@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
 
-RANGE = 1 << 22
+RANGE = 1 << 20
 """Ids, counted in every chunk's dictionary, that are merged in one task."""
 SAMPLE = 512
 """Ids of a chunk's dictionary that are looked at to choose the ranges."""

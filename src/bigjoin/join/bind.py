@@ -192,7 +192,7 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
         repeats=tuple((names.index(a), c) for c, a in enumerate(names) if names.index(a) != c),
         checks=checks(seed.checks),
         conditions=tuple(conditions),
-        positions=_seed_positions(trie, conditions[0].window),
+        positions=(0, 0) if any(c.window.empty for c in conditions) else _seed_positions(trie, conditions[0].window),
         code_type=code_type(max(sizes.values())),
     )
     return BoundPlan(plan, bound_seed, steps, outputs(plan, index))
@@ -226,8 +226,6 @@ def _last(attributes: Sequence[str], bound: Sequence[str]) -> str | None:
 
 def _seed_positions(trie: Trie, window: Window) -> tuple[int, int]:
     """Return the range of seed tuples; a constant for the first attribute leaves only its own list."""
-    if window.empty:
-        return 0, 0
     if not window.codes:
         return 0, len(trie)
     if len(set(window.codes)) > 1:

@@ -104,7 +104,7 @@ def test_count_find_and_index(tmp_path):
     assert sorted(found.stdout.splitlines()[1].split(",")) == ["1", "2", "3"]
 
     built = run("index", "edges.csv", "graph.index", cwd=tmp_path)
-    assert "3 vertices, 5 directed edges in" in built.stdout
+    assert "3 vertices (ids: int64), 5 directed edges" in built.stdout
     assert "5 rows read, 0 duplicates dropped, 1 loops kept" in built.stdout
     written = run("find", "triangle", "graph.index", "--undirected", "-o", "out.csv", cwd=tmp_path)
     assert written.returncode == 0

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index import dictionary
 from bigjoin.index.directory import Index
+from bigjoin.index.run import in_turn
 from bigjoin.index.writer import verify, writing
 from bigjoin.indexing import build_index
 from bigjoin.ingest import build as build_module
 from bigjoin.ingest import copy as copy_module
 from bigjoin.ingest import ids as ids_module
 from bigjoin.ingest import memory, runs, scan
-from bigjoin.ingest.build import in_turn
 from bigjoin.ingest.copy import copy
 from bigjoin.ingest.ids import sort_order
 

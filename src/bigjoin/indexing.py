@@ -13,14 +13,17 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import EDGE, Index
 from bigjoin.index.manifest import is_index
+from bigjoin.index.run import Run, in_threads
 from bigjoin.index.writer import writing
-from bigjoin.ingest.build import Blueprint, Relation, build, in_turn
+from bigjoin.ingest.assembly import Chunks
+from bigjoin.ingest.build import Blueprint, Relation, build, scan_files
 from bigjoin.ingest.copy import copy
 from bigjoin.ingest.files import Table, open_edges, open_vertices
 from bigjoin.ingest.memory import open_table
+from bigjoin.ingest.scan import Scan
 from bigjoin.ingest.table import EDGES, VERTICES, Kind
 from bigjoin.paths import is_remote
-from bigjoin.spark.ingest import ingest, ingest_index
+from bigjoin.spark.ingest import ingest, runner
 from bigjoin.spark.read import frame_table, read_frame
 from bigjoin.spark.session import get_session
 
@@ -30,8 +33,14 @@ if TYPE_CHECKING:
 Rows: TypeAlias = "DataFrame | pa.Table | pd.DataFrame | str | Path"
 """Whatever holds rows: a DataFrame, an Arrow table, a pandas frame, or a path."""
 
+Session: TypeAlias = "SparkSession | Callable[[], SparkSession] | None"
+"""The session to build with, or how to start it if it turns out that one is needed."""
+
 Held: TypeAlias = "DataFrame | list[pa.RecordBatch]"
 """Rows that are not in files: a DataFrame, or batches in memory."""
+
+ALONE = 6_000_000
+"""Rows up to which this process builds an index by itself: Spark's jobs would take longer than the work."""
 
 
 def build_index(
@@ -46,7 +55,7 @@ def build_index(
     labels: str | None = None,
     columns: Sequence[str] | None = None,
     drop_nulls: bool = False,
-    spark: SparkSession | None = None,
+    spark: Session = None,
     progress: Callable[[str], None] = lambda _: None,
     share: Callable[[float], None] | None = None,
 ) -> Index:
@@ -90,15 +99,16 @@ def build_index(
         may_be_empty=bool(held),
     )
     _refuse_mixed(blueprint.tables)
-    if len(held) == len(blueprint.tables) and not any(hasattr(rows, "mapInArrow") for rows in held.values()):
-        return _build_here(blueprint, path, held)
-    return ingest(spark or get_session(), blueprint, path, held=held, progress=progress, share=share)
+    in_memory = len(held) == len(blueprint.tables) and blueprint.rows is not None
+    if in_memory or (blueprint.rows is not None and blueprint.rows <= ALONE):
+        return _build_here(blueprint, path, held, progress)
+    return ingest(_session(spark), blueprint, path, held=held, progress=progress, share=share)
 
 
 def undirected_copy(index: Index, path: Path) -> Index:
     """Write the undirected graph of an index at `path`, here and now."""
     with writing(path) as writer:
-        return writer.commit(copy(index, writer.folder, in_turn, directed=False, shards=index.shards))
+        return writer.commit(copy(index, writer.folder, in_threads, directed=False, shards=index.shards))
 
 
 def _rebuild(
@@ -106,34 +116,41 @@ def _rebuild(
     path: Path,
     directed: bool | None,
     shards: int | None,
-    spark: SparkSession | None,
+    spark: Session,
     progress: Callable[[str], None],
     share: Callable[[float], None] | None,
 ) -> Index:
-    symmetric = any(relation.symmetric for relation in index.statistics.relations.values())
-    return ingest_index(
-        spark or get_session(),
-        index,
-        path,
-        directed=directed is not False and not symmetric,
-        shards=shards or index.shards,
-        progress=progress,
-        share=share,
-    )
+    """Write an index again, by Spark if it is large."""
+    relations = index.statistics.relations.values()
+    run: Run = in_threads
+    if sum(relation.tuples for relation in relations) > ALONE:
+        run = runner(_session(spark), share)
+    directed = directed is not False and not any(relation.symmetric for relation in relations)
+    with writing(path) as writer:
+        content = copy(index, writer.folder, run, directed=directed, shards=shards or index.shards, progress=progress)
+        progress("committing")
+        return writer.commit(content)
 
 
-def _build_here(blueprint: Blueprint, path: Path, held: Mapping[int, Any]) -> Index:
-    """Build an index of tables that are in memory, in this process."""
+def _build_here(blueprint: Blueprint, path: Path, held: Mapping[int, Any], progress: Callable[[str], None]) -> Index:
+    """Build an index in this process."""
 
-    def scan(stage: Any, _: Any) -> list[dict[str, Any]]:
-        return [chunk for number, rows in held.items() for chunk in stage.chunks(rows, blueprint.item(number))]
+    def scan(stage: Scan, items: list[dict[str, Any]]) -> Chunks:
+        chunks = scan_files(stage, items, in_threads)
+        return chunks + [c for number, rows in held.items() for c in stage.chunks(rows, blueprint.item(number))]
 
     with writing(path) as writer:
-        return writer.commit(build(blueprint, writer.folder, in_turn, scan=scan))
+        return writer.commit(build(blueprint, writer.folder, in_threads, scan=scan, progress=progress))
+
+
+def _session(spark: Session) -> SparkSession:
+    if spark is None:
+        return get_session()
+    return spark() if callable(spark) else spark
 
 
 def _open(
-    rows: Rows, *, kind: Kind, columns: Sequence[str] | None, properties: bool, spark: SparkSession | None
+    rows: Rows, *, kind: Kind, columns: Sequence[str] | None, properties: bool, spark: Session
 ) -> tuple[Table, Held | None]:
     """Return what is known of a table, and its rows if they are not in files that tasks can read."""
     if isinstance(rows, (str, Path)):
@@ -141,7 +158,7 @@ def _open(
             if kind is VERTICES:
                 return open_vertices(str(rows), columns=columns), None
             return open_edges(str(rows), columns=columns, properties=properties), None
-        return frame_table(read_frame(spark or get_session(), str(rows)), str(rows), kind, properties=properties)
+        return frame_table(read_frame(_session(spark), str(rows)), str(rows), kind, properties=properties)
     if hasattr(rows, "mapInArrow"):
         return frame_table(rows, "the DataFrame", kind, properties=properties)
     return open_table(rows, kind, properties=properties)

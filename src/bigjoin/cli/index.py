@@ -88,7 +88,6 @@ def _build(
             raise SourceError(f"there is no file or directory {path}")
     whole = not is_remote(source) and is_index(Path(source))
     with Reporter(quiet=options.quiet) as report:
-        spark = start_spark(options, report)
         started = time.perf_counter()
         built = build_index(
             source if whole and len(paths) == 1 else paths,
@@ -101,7 +100,7 @@ def _build(
             labels=labels,
             columns=[column.strip() for column in columns.split(",")] if columns else None,
             drop_nulls=drop_nulls,
-            spark=spark,
+            spark=lambda: start_spark(options, report),
             progress=report.stage,
             share=report.share,
         )

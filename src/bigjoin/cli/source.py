@@ -82,9 +82,15 @@ def _cached(path: Path, options: Options, report: Reporter) -> Graph:
     except OSError:
         spark = start_spark(options, report)
         return Graph(path, directed=not options.undirected, spark=spark)
-    spark = start_spark(options, report)
     try:
-        build_index(str(path), fresh, directed=not options.undirected, spark=spark, progress=report.stage)
+        build_index(
+            str(path),
+            fresh,
+            directed=not options.undirected,
+            spark=lambda: start_spark(options, report),
+            progress=report.stage,
+            share=report.share,
+        )
         try:
             fresh.rename(entry)
         except OSError:  # another process was faster, and its index is as good
@@ -93,7 +99,7 @@ def _cached(path: Path, options: Options, report: Reporter) -> Graph:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
     _forget_older(entry)
-    return Graph.open(entry, spark=spark)
+    return Graph.open(entry)
 
 
 def _entry_name(path: Path, *, undirected: bool) -> str:

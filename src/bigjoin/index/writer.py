@@ -13,8 +13,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,10 @@ from bigjoin.index.manifest import (
     replace_manifest,
     sync,
 )
+from bigjoin.index.run import Run, in_threads
 
 RETENTION = 3600.0
 """Seconds for which a superseded version is kept when the next one is written."""
-
-Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-"""How a stage is run: its function for each item, results in their order. Spark's tasks, or a plain loop."""
 
 
 class Writer:
@@ -48,14 +45,14 @@ class Writer:
         self.identity = uuid.uuid4().hex[:12]
         self.folder = path / f"{BUILD}{self.identity}"
 
-    def commit(self, content: dict[str, Any], run: Run | None = None) -> Index:
+    def commit(self, content: dict[str, Any], run: Run = in_threads) -> Index:
         """Seal the files that the content names, and replace the manifest.
 
         `content` has the sections codes, shards, domains, relations and what else belongs to the build; its files are
         named relative to the build's folder.
         """
         files = sorted(file for file in self.folder.rglob("*") if file.is_file())
-        seals = (run or _in_threads)(seal, [str(file) for file in files])
+        seals = run(seal, [str(file) for file in files])
         sync(self.folder)
         superseded = self._superseded()
         manifest = {
@@ -173,13 +170,8 @@ def checksum(path: Path) -> str:
 def verify(index: Index) -> int:
     """Compare every file with its checksum, then every list with its bounds; return the bytes read. Raise IndexFormatError."""
     names = list(index.manifest["files"])
-    for name, found in zip(names, _in_threads(checksum, [index.path / name for name in names]), strict=True):
+    for name, found in zip(names, in_threads(checksum, [index.path / name for name in names]), strict=True):
         if found != index.manifest["files"][name]["sha256"]:
             raise index.damaged(f"{name} is not what was written: its checksum differs")
     index.check()
     return index.bytes
-
-
-def _in_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        return list(pool.map(function, items))

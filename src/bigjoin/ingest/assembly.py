@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.directory import VERTEX, key
+from bigjoin.index.run import Run
 from bigjoin.index.trie import list_statistics
-from bigjoin.index.writer import Run
 from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
 from bigjoin.ingest.runs import cut

@@ -27,8 +27,8 @@ import pyarrow as pa
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.directory import VERTEX
+from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
-from bigjoin.index.writer import Run
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Numbering, number_vertices
 from bigjoin.ingest.files import Table
@@ -80,11 +80,6 @@ class Blueprint:
         edges = number < len(self.relations)
         rowwise = self.relations[number].rowwise if edges else True
         return {"table": number, "keys": 2 if edges else 1, "rowwise": rowwise, "directed": self.directed}
-
-
-def in_turn(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Run a stage here, one item after another."""
-    return [function(item) for item in items]
 
 
 def scan_files(scan: Scan, items: Sequence[dict[str, Any]], run: Run) -> Chunks:

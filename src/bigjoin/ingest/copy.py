@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.directory import VERTEX, Index
+from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
-from bigjoin.index.writer import Run
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code
 from bigjoin.ingest.runs import PART, write_run

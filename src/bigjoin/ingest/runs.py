@@ -20,7 +20,7 @@ from bigjoin.index.dictionary import code_type
 PACKED = np.dtype(np.uint64)
 WIDE = np.dtype([("major", np.uint64), ("minor", np.uint64)])
 
-PART = 1 << 22
+PART = 1 << 21
 """Keys merged in one task: memory follows it, whatever the size of the graph."""
 SAMPLE = 256
 """Keys of a run that are looked at to choose the cuts."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.index.directory import Index
-from bigjoin.index.writer import Run, writing
+from bigjoin.index.run import Run
+from bigjoin.index.writer import writing
 from bigjoin.ingest.assembly import Chunks
-from bigjoin.ingest.build import Blueprint, build, in_turn, scan_files
-from bigjoin.ingest.copy import copy
+from bigjoin.ingest.build import Blueprint, build, scan_files
 from bigjoin.ingest.scan import Scan
 from bigjoin.spark.read import reading
 from bigjoin.spark.tasks import run_tasks
-
-ALONE = 6_000_000
-"""Rows up to which one task does it all: a Spark job for each stage would take longer than the work."""
 
 
 def ingest(
@@ -50,28 +46,7 @@ def ingest(
         return found
 
     with writing(path) as writer:
-        if not held and blueprint.rows is not None and blueprint.rows <= ALONE:
-            progress("building")
-            (content,) = run(BuildAlone(blueprint), [str(writer.folder.absolute())])
-        else:
-            content = build(blueprint, writer.folder, run, scan=scan, progress=progress)
-        progress("committing")
-        return writer.commit(content)
-
-
-def ingest_index(
-    spark: SparkSession,
-    index: Index,
-    path: Path,
-    *,
-    directed: bool,
-    shards: int,
-    progress: Callable[[str], None] = lambda _: None,
-    share: Callable[[float], None] | None = None,
-) -> Index:
-    """Write an index again at `path`, which may be its own: dealt to other shards, or made undirected."""
-    with writing(path) as writer:
-        content = copy(index, writer.folder, runner(spark, share), directed=directed, shards=shards, progress=progress)
+        content = build(blueprint, writer.folder, run, scan=scan, progress=progress)
         progress("committing")
         return writer.commit(content)
 
@@ -79,16 +54,6 @@ def ingest_index(
 def runner(spark: SparkSession, share: Callable[[float], None] | None = None) -> Run:
     """Return a way to run stages in Spark's tasks."""
     return lambda function, items: run_tasks(spark, function, items, progress=share)
-
-
-@dataclass(frozen=True)
-class BuildAlone:
-    """A whole build, in one task."""
-
-    blueprint: Blueprint
-
-    def __call__(self, folder: str) -> dict[str, Any]:
-        return build(self.blueprint, Path(folder), in_turn)
 
 
 def _scan_frame(stage: Scan, frame: DataFrame, blueprint: Blueprint, number: int) -> Chunks:

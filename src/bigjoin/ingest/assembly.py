@@ -49,18 +49,18 @@ class Assembly:
         """Return a file as the manifest names it."""
         return f"{self.folder.name}/{file.name}"
 
-    def dedupe(self, chunks: dict[str, Chunks]) -> dict[str, Chunks]:
+    def dedupe(self, chunks: dict[str, Chunks], stage: Dedupe) -> dict[str, Chunks]:
         """Return the parts of distinct edges of each relation."""
         items: list[dict[str, Any]] = []
         for name, mine in chunks.items():
             runs = [chunk["run"] for chunk in mine if chunk["run"]["rows"]]
-            files = [run["file"] for run in runs]
-            items += [{"relation": name, "files": files, "bounds": bounds} for bounds in (cut(runs) if runs else ())]
-        done = self.run(Dedupe(self.exchange), items)
+            sources = [{part: run[part] for part in ("file", "dictionary") if part in run} for run in runs]
+            items += [{"relation": name, "runs": sources, "bounds": bounds} for bounds in (cut(runs) if runs else ())]
+        done = self.run(stage, items)
         parts: dict[str, Chunks] = {name: [] for name in chunks}
         for item, part in zip(items, done, strict=True):
             parts[item["relation"]].append(part)
-        for file in {file for item in items for file in item["files"]}:
+        for file in {run["file"] for item in items for run in item["runs"]}:
             Path(file).unlink()
         return parts
 

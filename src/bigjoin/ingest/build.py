@@ -27,12 +27,12 @@ import pyarrow as pa
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.directory import VERTEX
-from bigjoin.index.run import Run
+from bigjoin.index.run import Run, in_threads
 from bigjoin.index.shards import Shards
 from bigjoin.ingest.assembly import Assembly, Chunks
-from bigjoin.ingest.edges import Code, Numbering, number_vertices
+from bigjoin.ingest.edges import Code, Dedupe, Numbering, number_vertices
 from bigjoin.ingest.files import Table
-from bigjoin.ingest.ids import MergeIds, id_ranges, read_table
+from bigjoin.ingest.ids import MergeIds, id_ranges, ranks_of_chunk, read_table
 from bigjoin.ingest.runs import PART
 from bigjoin.ingest.scan import Encode, Scan
 from bigjoin.ingest.vertices import PlaceVertices, SortVertices, write_labels
@@ -40,6 +40,8 @@ from bigjoin.ingest.vertices import PlaceVertices, SortVertices, write_labels
 CLOSE = 2
 """How many times as many integers as rows may lie between the smallest id and the largest, if distances are to be ranks."""
 CLOSE_ANYWAY = 1 << 20
+FEW = 8
+"""Ranges of ids up to which they are merged here: a Spark job would take longer."""
 IDS = 1 << 20
 """Ids written together."""
 
@@ -120,14 +122,14 @@ class _Build(Assembly):
         if base is None:
             self.progress("merging ids")
             dictionaries = [chunk["ids"] for chunk in chunks]
-            ids = self.run(MergeIds(self.exchange, tuple(dictionaries)), id_ranges(dictionaries)) if chunks else []
+            ranges = id_ranges(dictionaries) if chunks else []
+            merge = self.run if len(ranges) > FEW else in_threads
+            ids = merge(MergeIds(self.exchange, tuple(dictionaries)), ranges)
             size = sum(entry["size"] for entry in ids)
-            encode = [
-                {**blueprint.item(chunk["table"]), "ranks": chunk["ranks"], "dictionary": i} for i, chunk in enumerate(chunks)
-            ]
-            chunks = [c | done for c, done in zip(chunks, self.run(Encode(self.exchange, ids, size), encode), strict=True)]
+            self._rank(chunks, ids)
         self.progress("dropping duplicates")
-        parts = self.dedupe({r.name: [c for c in chunks if c["table"] == n] for n, r in enumerate(blueprint.relations)})
+        of_relations = {r.name: [c for c in chunks if c["table"] == n] for n, r in enumerate(blueprint.relations)}
+        parts = self.dedupe(of_relations, Dedupe(self.exchange, size, ids))
         self.progress("ranking vertices")
         of_vertices = [c for c in chunks if c["table"] == len(blueprint.relations)]
         numbering = number_vertices(
@@ -161,6 +163,17 @@ class _Build(Assembly):
             self.progress("placing vertices")
             self._write_vertices(blueprint.vertices, of_vertices, code, kind)
         return self.content(kind, numbering.degrees)
+
+    def _rank(self, chunks: Chunks, ids: list[dict[str, Any]]) -> None:
+        """Tell every chunk which dictionary is its own; rows get their ranks here, runs when they are merged."""
+        for number, chunk in enumerate(chunks):
+            chunk["dictionary"] = number
+            if "run" in chunk:
+                chunk["run"] |= {"dictionary": number}
+                chunk["run"]["sample"] = ranks_of_chunk(ids, number)[np.array(chunk["run"]["sample"], np.int64)].tolist()
+        rowwise = [chunk for chunk in chunks if "ranks" in chunk]
+        for chunk, ranks in zip(rowwise, self.run(Encode(self.exchange, ids), rowwise), strict=True):
+            chunk["ranks"] = ranks
 
     def _refuse(self, chunks: Chunks) -> None:
         """Refuse NULL ids unless they are to be dropped, and a source without edges."""

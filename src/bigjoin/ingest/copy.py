@@ -16,7 +16,7 @@ from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
 from bigjoin.ingest.assembly import Assembly, Chunks
-from bigjoin.ingest.edges import Code
+from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.runs import PART, write_run
 from bigjoin.ingest.scan import edge_keys, write_ranks
 
@@ -38,7 +38,7 @@ def copy(
                 chunks[name] = run(ReadTuples(assembly.exchange, index, name, directed), items)
         code = Code(assembly.exchange, None, Shards(shards, size))
         assembly.domains = {name: _link_domain(assembly, index, domain) for name, domain in index.manifest["domains"].items()}
-        assembly.write_tries(assembly.dedupe(chunks), code, kind)
+        assembly.write_tries(assembly.dedupe(chunks, Dedupe(assembly.exchange, size)), code, kind)
         for name, entry in index.manifest["relations"].items():
             if name not in chunks:
                 assembly.relations[name] = _link_list(assembly, index, entry)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.shards import Shards
-from bigjoin.ingest.runs import key_type, merge, pack, unique, unpack, write_run
+from bigjoin.ingest.ids import ranks_of_chunk
+from bigjoin.ingest.runs import Keys, Pair, between, key_type, open_run, pack, unique, unpack, write_run
 
 IN_MEMORY = 1 << 24
 """Vertices up to which the numbering is done in memory; beyond, in mapped files, which the system may write out."""
@@ -24,9 +25,14 @@ class Dedupe:
     """Stage: merge a part of a relation's runs into distinct edges; add up the edges at each end."""
 
     folder: str
+    size: int
+    ranges: Sequence[dict[str, Any]] = ()
+    """The merged dictionaries, where runs hold places in dictionaries of their own."""
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
-        keys = unique(merge(item["files"], *item["bounds"]))
+        keys = np.concatenate([self._slice(run, *item["bounds"]) for run in item["runs"]])
+        keys.sort()
+        keys = unique(keys)
         major, minor = unpack(keys)
         ends, counts = _runs(np.sort(np.concatenate([major, minor])))
         stem = Path(self.folder) / f"part-{uuid.uuid4().hex}"
@@ -35,6 +41,25 @@ class Dedupe:
             np.save(f"{stem}.{name}.npy", array)
         loops = int(np.count_nonzero(major == minor))
         return {name: f"{stem}.{name}.npy" for name in files} | {"rows": len(keys), "loops": loops}
+
+    def _slice(self, run: dict[str, Any], low: Pair, high: Pair) -> Keys:
+        """Return the keys of a run between two cuts, as ranks."""
+        keys = open_run(run["file"])
+        if "dictionary" not in run:
+            return between(keys, low, high)
+        ranks = ranks_of_chunk(self.ranges, run["dictionary"])
+        low, high = (_placed(ranks, bound) for bound in (low, high))
+        major, minor = unpack(between(keys, low, high))
+        return pack(ranks[major], ranks[minor], key_type(self.size))
+
+
+def _placed(ranks: NDArray[Any], bound: Pair) -> Pair:
+    """Return a cut between ranks as one between the places of a dictionary, whose ranks these are."""
+    if bound is None:
+        return None
+    major, minor = (int(place) for place in np.searchsorted(ranks, np.array(bound, ranks.dtype)))
+    known = major < len(ranks) and int(ranks[major]) == bound[0]
+    return [major, minor if known else 0]
 
 
 def _runs(ordered: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
+from bigjoin.kernels.prefixes import common_prefix, following_bytes
 
 RANGE = 1 << 20
 """Ids, counted in every chunk's dictionary, that are merged in one task."""
@@ -24,6 +25,11 @@ SAMPLE = 512
 
 def sorted_unique(ids: pa.Array) -> tuple[pa.Array, NDArray[Any]]:
     """Return the distinct ids in their order, and for each id given its place among them."""
+    if pa.types.is_string(ids.type) and len(ids):
+        text = _Text.of(ids)
+        if text.whole:  # a number is hashed and compared faster than the text it stands for
+            keys, places = sorted_unique(pa.array(text.keys))
+            return text.spelled(keys.to_numpy()), places
     encoded = ids.dictionary_encode()
     order = sort_order(encoded.dictionary)
     ranks = np.empty(len(order), code_type(len(order)))
@@ -36,32 +42,53 @@ def sort_order(ids: pa.Array) -> NDArray[np.int64]:
     if pa.types.is_integer(ids.type):
         return np.argsort(ids.to_numpy(zero_copy_only=False))
     if pa.types.is_string(ids.type) and len(ids):
-        return _text_order(ids)
+        return _Text.of(ids).order(ids)
     return np.asarray(pc.sort_indices(ids), np.int64)
 
 
-def _text_order(ids: pa.Array) -> NDArray[np.int64]:
-    """Sort text by the eight bytes that follow what all ids begin with, then settle the ties: far faster than by text."""
-    ends = pc.min_max(ids).as_py()
-    low, high = ends["min"].encode(), ends["max"].encode()
-    common = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    _, offsets, data = ids.buffers()
-    starts = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1].astype(np.int64)
-    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    at = (starts[:-1] + common)[:, None] + np.arange(8)
-    inside = at < starts[1:, None]
-    letters = np.where(inside, content[np.where(inside, at, 0)], 0).astype(np.uint8)
-    keys = letters.view(">u8").ravel().astype(np.uint64)
-    order = np.argsort(keys)
-    ordered = keys[order]
-    tied = np.zeros(len(order), np.bool_)
-    tied[1:] = ordered[1:] == ordered[:-1]
-    tied[:-1] |= tied[1:]
-    if tied.any():
-        places = np.flatnonzero(tied)
-        members = order[places]
-        order[places] = members[np.asarray(pc.sort_indices(ids.take(pa.array(members))), np.int64)]
-    return order
+@dataclass(frozen=True)
+class _Text:
+    """Text by the eight bytes that follow what all ids begin with, as numbers: most ids differ there, or have no more."""
+
+    common: bytes
+    keys: NDArray[np.uint64]
+    whole: bool
+    """Whether nothing follows those bytes, so that a key is as good as its id."""
+
+    @classmethod
+    def of(cls, ids: pa.Array) -> _Text:
+        _, offsets, data = ids.buffers()
+        starts = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1].astype(np.int64)
+        content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+        common = common_prefix(starts, content)
+        keys = np.empty(len(ids), np.uint64)
+        whole = following_bytes(starts, content, common, keys)
+        return cls(content[starts[0] : starts[0] + common].tobytes(), keys, bool(whole))
+
+    def order(self, ids: pa.Array) -> NDArray[np.int64]:
+        """Return the order of distinct ids: by their keys, and ties by the text itself."""
+        order = np.argsort(self.keys)
+        ordered = self.keys[order]
+        tied = np.zeros(len(order), np.bool_)
+        tied[1:] = ordered[1:] == ordered[:-1]
+        tied[:-1] |= tied[1:]
+        if tied.any():
+            places = np.flatnonzero(tied)
+            members = order[places]
+            order[places] = members[np.asarray(pc.sort_indices(ids.take(pa.array(members))), np.int64)]
+        return order
+
+    def spelled(self, keys: NDArray[np.uint64]) -> pa.Array:
+        """Return the text of keys that are whole."""
+        common = np.frombuffer(self.common, np.uint8)
+        letters = np.empty((len(keys), len(common) + 8), np.uint8)
+        letters[:, : len(common)] = common
+        letters[:, len(common) :] = keys.astype(">u8").view(np.uint8).reshape(-1, 8)
+        used = np.ones(letters.shape, np.bool_)
+        used[:, len(common) :] = letters[:, len(common) :] != 0
+        offsets = np.zeros(len(keys) + 1, np.int32)
+        np.cumsum(used.sum(axis=1), out=offsets[1:])
+        return pa.Array.from_buffers(pa.string(), len(keys), [None, pa.py_buffer(offsets), pa.py_buffer(letters[used])])
 
 
 def write_ids(ids: pa.Array, folder: str) -> str:

@@ -108,13 +108,14 @@ def position(keys: Keys, bound: Pair, *, end: bool = False) -> int:
     return int(np.searchsorted(keys, key)[0])
 
 
+def between(keys: Keys, low: Pair, high: Pair) -> Keys:
+    """Return the part of sorted keys between two cuts."""
+    return keys[position(keys, low) : position(keys, high, end=True)]
+
+
 def merge(files: Sequence[str], low: Pair, high: Pair) -> Keys:
     """Return the keys of runs between two cuts, sorted."""
-    slices = []
-    for file in files:
-        keys = open_run(file)
-        slices.append(keys[position(keys, low) : position(keys, high, end=True)])
-    keys = np.concatenate(slices) if len(slices) > 1 else slices[0].copy()
-    if len(slices) > 1:
+    keys = np.concatenate([between(open_run(file), low, high) for file in files])
+    if len(files) > 1:
         keys.sort()
     return keys

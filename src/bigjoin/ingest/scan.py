@@ -1,7 +1,7 @@
-"""Stage: read rows, drop those with NULL ids, and replace ids by ranks, or by places in a dictionary of the chunk's own.
+"""Stage: read rows, drop those with NULL ids, replace ids by ranks, or by places in a dictionary of the chunk's own, and sort.
 
-Where ids are integers that lie close together, the distance from the smallest stands for the rank, and the chunk becomes a
-sorted run of edges at once. Otherwise a chunk's dictionary is merged with the others first, and `Encode` makes the run.
+Where ids are integers that lie close together, the distance from the smallest stands for the rank. Otherwise a chunk has a
+dictionary. As that is sorted, a run of places is in the order of the ranks that they will turn out to be.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ class Scan:
             ids, places = sorted_unique(pa.concat_arrays([column.combine_chunks() for column in columns]))
             chunk["ids"] = write_ids(ids, self.folder)
             ranks = np.split(places, len(columns))
-        chunk["loops"] = int(np.count_nonzero(ranks[0] == ranks[1])) if len(ranks) == 2 else 0
-        if self.base is not None and len(ranks) == 2:
-            chunk["run"] = write_run(edge_keys(ranks[0], ranks[1], directed=item["directed"], size=self.size), self.folder)
-        if self.base is None or item["rowwise"]:
+        if len(ranks) == 2:
+            size = self.size if self.base is not None else len(ids)
+            chunk["run"] = write_run(edge_keys(ranks[0], ranks[1], directed=item["directed"], size=size), self.folder)
+            chunk["loops"] = int(np.count_nonzero(ranks[0] == ranks[1]))
+        if item["rowwise"]:
             chunk["ranks"] = write_ranks(ranks, self.folder)
         if item["rowwise"] and table.num_columns > item["keys"]:
             file = Path(self.folder) / f"properties-{uuid.uuid4().hex}.arrow"
@@ -83,20 +84,13 @@ class Scan:
 
 @dataclass(frozen=True)
 class Encode:
-    """Stage: turn a chunk's own places into ranks among all ids, and edges into a sorted run."""
+    """Stage: turn a chunk's own places, in the order of its rows, into ranks among all ids."""
 
     folder: str
     ranges: Sequence[dict[str, Any]]
-    size: int
 
-    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
-        ranks = ranks_of_chunk(self.ranges, item["dictionary"])[np.load(item["ranks"])]
-        done: dict[str, Any] = {}
-        if item["rowwise"]:
-            done["ranks"] = write_ranks(ranks, self.folder)
-        if len(ranks) == 2:
-            done["run"] = write_run(edge_keys(ranks[0], ranks[1], directed=item["directed"], size=self.size), self.folder)
-        return done
+    def __call__(self, item: dict[str, Any]) -> str:
+        return write_ranks(ranks_of_chunk(self.ranges, item["dictionary"])[np.load(item["ranks"])], self.folder)
 
 
 def edge_keys(src: NDArray[Any], dst: NDArray[Any], *, directed: bool, size: int) -> NDArray[Any]:
@@ -109,10 +103,10 @@ def edge_keys(src: NDArray[Any], dst: NDArray[Any], *, directed: bool, size: int
     return pack(src, dst, key_type(size))
 
 
-def write_ranks(ranks: Sequence[NDArray[Any]], folder: str) -> str:
+def write_ranks(ranks: Sequence[NDArray[Any]] | NDArray[Any], folder: str) -> str:
     """Write the columns of a chunk, in the order of its rows."""
     file = Path(folder) / f"ranks-{uuid.uuid4().hex}.npy"
-    np.save(file, np.stack(ranks))
+    np.save(file, np.asarray(ranks))
     return str(file)
 
 

@@ -7,7 +7,7 @@ on disk. The contenders alternate, the number of distinct edges is compared befo
 
 Without a source: amazon0601 (if the published graphs are beside this checkout), and an R-MAT graph of 16 million edges with
 integer ids and with text ids, generated first. Results go to benchmarks/results.jsonl; --write also puts the table into
-docs/benchmarks.md.
+README.md and docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def main() -> None:
     append("index_build", results=results)
     print(table(results))
     if options.write:
-        put("index build", table(results), "docs/benchmarks.md")
+        put("index build", table(results), "README.md", "docs/benchmarks.md")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import bigjoin as bj
+from bigjoin import indexing
+from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
 from bigjoin.join.bind import bind
 from bigjoin.join.generic_join import count_matches
@@ -40,19 +42,24 @@ def figures():
 
 
 @pytest.fixture(scope="module")
-def graph_of(spark, truth, shared_data):
-    """Each graph and direction, indexed once."""
+def graph_of(spark, truth, shared_data, tmp_path_factory):
+    """Each graph and direction, indexed once: directed ones by Spark's tasks, undirected ones here, dealt to shards."""
     graphs = {}
 
     def get(name, meaning):
         if (name, meaning) not in graphs:
             source = shared_data / truth["graphs"][name]["file"]
-            graphs[name, meaning] = bj.Graph(source, directed=meaning == "directed_homomorphic", spark=spark)
+            path = tmp_path_factory.mktemp("published") / "index"
+            with pytest.MonkeyPatch.context() as patch:
+                if meaning == "directed_homomorphic":
+                    patch.setattr(indexing, "ALONE", 0)
+                    verify(build_index(source, path, spark=spark))
+                else:
+                    verify(build_index(source, path, directed=False, shards=3, spark=spark))
+            graphs[name, meaning] = bj.Graph.open(path, spark=spark)
         return graphs[name, meaning]
 
-    yield get
-    for graph in graphs.values():
-        graph.close()
+    return get
 
 
 @pytest.mark.parametrize(("name", "meaning", "query", "count"), figures())
@@ -103,3 +110,36 @@ def test_where_nothing_is_published_two_plans_and_duckdb_agree(shared_data, trut
         sql = oracle.sql(*plain(query))
         counts.add(connection.execute(f"SELECT count(*) FROM ({sql})").fetchone()[0])
         assert len(counts) == 1, (query, counts)
+
+
+@pytest.mark.parametrize(
+    ("rule", "sql"),
+    [
+        (
+            "q(a,b,c,e,f,g) := pays(a,b,e), pays(b,c,f), pays(c,a,g), e.time < f.time, f.time < g.time, a.isFraud = 1",
+            "SELECT count(*) FROM pays e, pays f, pays g, nodes a WHERE e.dst = f.src AND f.dst = g.src AND g.dst = e.src "
+            "AND e.time < f.time AND f.time < g.time AND a.nodeid = e.src AND a.isFraud = 1",
+        ),
+        (
+            "q(a,b,e,f) := pays(a,b,e), pays(a,b,f), e.value < f.value, b.init_balance >= 190.5",
+            "SELECT count(*) FROM pays e, pays f, nodes b WHERE e.src = f.src AND e.dst = f.dst AND e.value < f.value "
+            "AND b.nodeid = e.dst AND b.init_balance >= 190.5",
+        ),
+        (
+            "q(a,b,c,e) := pays(a,b,e), pays(b,c), not pays(c,a), e.value > 199",
+            "SELECT count(*) FROM pays e, (SELECT DISTINCT src, dst FROM pays) f WHERE e.dst = f.src AND e.value > 199 "
+            "AND NOT EXISTS (SELECT * FROM pays g WHERE g.src = f.dst AND g.dst = e.src)",
+        ),
+    ],
+)
+def test_payments_with_properties_as_duckdb_counts_them(spark, shared_data, tmp_path, rule, sql):
+    folder = shared_data / "temporal" / "amlsim-20K-cycle200"
+    payments, nodes = folder / "transactions.csv", folder / "nodes.csv"
+    columns = ["sourceNodeId", "targetNodeId", "value", "time"]
+    with pytest.warns(UserWarning, match="is taken for column titles"):
+        index = build_index({"pays": payments}, tmp_path / "index", vertices=nodes, columns=columns, shards=2)
+    connection = duckdb.connect()
+    names = "sourceNodeId AS src, targetNodeId AS dst, value, time"
+    connection.execute(f"CREATE TABLE pays AS SELECT {names} FROM read_csv('{payments}')")
+    connection.execute(f"CREATE TABLE nodes AS FROM read_csv('{nodes}')")
+    assert bj.Graph.open(index.path, spark=spark).count(rule) == connection.execute(sql).fetchone()[0] > 0

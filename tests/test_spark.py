@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import bz2
 import gzip
+from decimal import Decimal
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
+from bigjoin import indexing
+from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
+from bigjoin.ingest import build as build_module
+from bigjoin.ingest import copy as copy_module
+from bigjoin.ingest import parquet, runs
 from bigjoin.languages import parse
+from bigjoin.spark.tasks import run_tasks
 from tests.oracles import naive
 from tests.test_index import edges_of
 
@@ -152,6 +161,83 @@ def test_frames_that_hold_no_edges_are_refused(spark, columns, message):
         bj.Graph(table)
     with pytest.raises(bj.SourceError, match=message):
         bj.Graph(spark.createDataFrame(table))
+
+
+def checksums(index):
+    return {Path(name).name: entry["sha256"] for name, entry in index.manifest["files"].items()}
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("ids", ["close", "far", "text"])
+def test_sparks_tasks_write_the_bytes_that_this_process_writes(spark, tmp_path, monkeypatch, ids, directed):
+    rng = np.random.default_rng(7)
+    ends = rng.integers(0, 300, (2, 5000)) * (10**12 if ids == "far" else 1)
+    columns = dict(zip(("src", "dst"), ends if ids != "text" else ends.astype(str), strict=True))
+    edges = pa.table(columns | {"weight": rng.random(5000)})
+    pq.write_table(edges, tmp_path / "edges.parquet", row_group_size=700)
+    pq.write_table(pa.table({"id": edges["src"].unique(), "label": ["odd", "even"] * 150}), tmp_path / "vertices.parquet")
+    for module in (runs, copy_module, build_module):
+        monkeypatch.setattr(module, "PART", 1000)
+    monkeypatch.setattr(parquet, "SPLIT", 1000)
+    found = []
+    for alone in (10**9, 0):
+        monkeypatch.setattr(indexing, "ALONE", alone)
+        options = {"directed": directed, "spark": spark, "vertices": tmp_path / "vertices.parquet"}
+        index = build_index(tmp_path / "edges.parquet", tmp_path / f"index{alone}", **options)
+        again = build_index(index.path, tmp_path / f"again{alone}", shards=3, spark=spark)
+        verify(index)
+        verify(again)
+        found.append((checksums(index), checksums(again)))
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 8
+    wanted = set(zip(columns["src"].tolist(), columns["dst"].tolist(), strict=True))
+    assert set(edges_of(index)) == (wanted if directed else naive.undirected(wanted))
+
+
+def test_frames_of_any_kind_of_id_with_properties(spark):
+    rows = [
+        (Decimal("1.50"), Decimal("2.25"), "x"),
+        (Decimal("2.25"), Decimal("1.50"), None),
+        (Decimal("1.50"), Decimal("2.25"), "y"),
+    ]
+    frame = spark.createDataFrame(rows, "src decimal(6,2), dst decimal(8,2), note string")
+    graph = bj.Graph(frame)
+    assert graph.count("q(a,b) := edge(a,b)") == 2
+    found = graph.find("q(a,b,e,e.note) := edge(a,b,e), e.note != 'x'").collect()
+    assert [(row.a, row.b, row.e_note) for row in found] == [(one, two, "y")]
+
+
+def test_null_ids_of_a_frame_are_counted_and_dropped_on_request(spark):
+    frame = spark.createDataFrame([(1, 2), (None, 3), (4, None)], "src int, dst int")
+    with pytest.raises(bj.SourceError, match="2 of the 3 edges of the DataFrame have a NULL id"):
+        bj.Graph(frame)
+    graph = bj.Graph(frame, drop_nulls=True)
+    assert edges_of(graph.index) == [(1, 2)]
+    assert graph.find("q(a,b) := edge(a,b)").schema["a"].dataType.simpleString() == "int"
+
+
+def test_errors_of_tasks_arrive_as_they_were(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(indexing, "ALONE", 0)
+    pq.write_table(pa.table({"src": pa.array([1, None, 3]), "dst": [2, 3, 4]}), tmp_path / "edges.parquet")
+    with pytest.raises(bj.SourceError, match=r"1 of the 3 edges of .* have a NULL id"):
+        build_index(tmp_path / "edges.parquet", tmp_path / "index", spark=spark)
+    assert not (tmp_path / "index").exists()
+
+    def fail(item):
+        raise OSError(28, "No space left on device", "somewhere")
+
+    with pytest.raises(bj.BigjoinError, match="No space left on device: somewhere"):
+        run_tasks(spark, fail, [1, 2, 3])
+
+
+def test_a_query_reads_the_version_that_it_was_planned_for(spark, tmp_path):
+    build_index(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), tmp_path / "index")
+    graph = bj.Graph.open(tmp_path / "index", spark=spark)
+    lazy = graph.find("3-cycle")
+    build_index(pa.table({"src": [7], "dst": [8]}), tmp_path / "index")
+    assert lazy.count() == 3
+    assert graph.count("3-cycle") == 3
+    assert bj.Graph.open(tmp_path / "index", spark=spark).count("3-cycle") == 0
 
 
 def test_an_empty_graph_has_no_matches(spark):

@@ -195,13 +195,9 @@ def test_sparks_tasks_write_the_bytes_that_this_process_writes(spark, tmp_path, 
 
 
 def test_frames_of_any_kind_of_id_with_properties(spark):
-    rows = [
-        (Decimal("1.50"), Decimal("2.25"), "x"),
-        (Decimal("2.25"), Decimal("1.50"), None),
-        (Decimal("1.50"), Decimal("2.25"), "y"),
-    ]
-    frame = spark.createDataFrame(rows, "src decimal(6,2), dst decimal(8,2), note string")
-    graph = bj.Graph(frame)
+    one, two = Decimal("1.50"), Decimal("2.25")
+    rows = [(one, two, "x"), (two, one, None), (one, two, "y")]
+    graph = bj.Graph(spark.createDataFrame(rows, "src decimal(6,2), dst decimal(8,2), note string"))
     assert graph.count("q(a,b) := edge(a,b)") == 2
     found = graph.find("q(a,b,e,e.note) := edge(a,b,e), e.note != 'x'").collect()
     assert [(row.a, row.b, row.e_note) for row in found] == [(one, two, "y")]

@@ -19,7 +19,7 @@ from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
 from bigjoin.ingest import build as build_module
 from bigjoin.ingest import copy as copy_module
-from bigjoin.ingest import parquet, runs
+from bigjoin.ingest import parquet, runs, text
 from bigjoin.languages import parse
 from bigjoin.spark.tasks import run_tasks
 from tests.oracles import naive
@@ -192,6 +192,20 @@ def test_sparks_tasks_write_the_bytes_that_this_process_writes(spark, tmp_path, 
     assert len(found[0][0]) > 8
     wanted = set(zip(columns["src"].tolist(), columns["dst"].tolist(), strict=True))
     assert set(edges_of(index)) == (wanted if directed else naive.undirected(wanted))
+
+
+def test_large_text_is_looked_through_by_sparks_tasks(spark, tmp_path, monkeypatch):
+    lines = [f"v{i % 700},v{i * 7 % 500},{i / 4},2024-05-{i % 30 + 1:02d}" for i in range(5000)]
+    (tmp_path / "edges.csv").write_text("src,dst,weight,day\n" + "\n".join(lines) + "\n")
+    here = build_index(tmp_path / "edges.csv", tmp_path / "here")
+    for name, value in (("ALONE", 0), ("LARGE", 0)):
+        monkeypatch.setattr(indexing, name, value)
+    monkeypatch.setattr(text, "SPLIT", 10_000)
+    there = build_index(tmp_path / "edges.csv", tmp_path / "there", spark=spark)
+    assert edges_of(there) == edges_of(here)
+    wanted = {"weight": "double", "day": "date32[day]"}
+    assert there.statistics.properties["edge edge"] == here.statistics.properties["edge edge"] == wanted
+    assert there.properties("edge edge")["day"].equals(here.properties("edge edge")["day"])
 
 
 def test_frames_of_any_kind_of_id_with_properties(spark):

@@ -39,6 +39,8 @@ Session: TypeAlias = "SparkSession | Callable[[], SparkSession] | None"
 Held: TypeAlias = "DataFrame | list[pa.RecordBatch]"
 """Rows that are not in files: a DataFrame, or batches in memory."""
 
+LARGE = 1 << 29
+"""Bytes beyond which Spark's tasks look through a text file to learn its types."""
 ALONE = 6_000_000
 """Rows up to which this process builds an index by itself: Spark's jobs would take longer than the work."""
 
@@ -155,9 +157,11 @@ def _open(
     """Return what is known of a table, and its rows if they are not in files that tasks can read."""
     if isinstance(rows, (str, Path)):
         if not is_remote(str(rows)):
+            large = Path(rows).is_file() and Path(rows).stat().st_size > LARGE
+            run = runner(_session(spark)) if large else in_threads
             if kind is VERTICES:
-                return open_vertices(str(rows), columns=columns), None
-            return open_edges(str(rows), columns=columns, properties=properties), None
+                return open_vertices(str(rows), columns=columns, run=run), None
+            return open_edges(str(rows), columns=columns, properties=properties, run=run), None
         return frame_table(read_frame(_session(spark), str(rows)), str(rows), kind, properties=properties)
     if hasattr(rows, "mapInArrow"):
         return frame_table(rows, "the DataFrame", kind, properties=properties)

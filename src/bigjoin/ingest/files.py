@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from bigjoin.errors import SourceError
+from bigjoin.index.run import Run, in_threads
 from bigjoin.ingest.parquet import open_parquet, read_parquet
 from bigjoin.ingest.table import EDGES, VERTICES, Kind, Table, reading
 from bigjoin.ingest.text import open_text, read_text
@@ -19,17 +20,18 @@ __all__ = ["Table", "open_edges", "open_vertices", "read"]
 PARQUET = (".parquet", ".parq", ".pq")
 
 
-def open_edges(source: str, *, columns: Sequence[str] | None = None, properties: bool = True) -> Table:
+def open_edges(source: str, *, columns: Sequence[str] | None = None, properties: bool = True, run: Run = in_threads) -> Table:
     """Return what a file or folder holds as edges: src, dst, and the other columns as properties.
 
-    `columns` picks src, dst and the properties from a source with titles, and names the columns of one without.
+    `columns` picks src, dst and the properties from a source with titles, and names the columns of one without. Text has to be
+    looked through before its types are known: `run` does that, piece by piece.
     """
-    return _open(source, EDGES, columns, properties)
+    return _open(source, EDGES, columns, properties, run)
 
 
-def open_vertices(source: str, *, columns: Sequence[str] | None = None) -> Table:
+def open_vertices(source: str, *, columns: Sequence[str] | None = None, run: Run = in_threads) -> Table:
     """Return what a file or folder holds as vertices: id, and the other columns as properties."""
-    return _open(source, VERTICES, columns, True)
+    return _open(source, VERTICES, columns, True, run)
 
 
 def read(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -38,7 +40,7 @@ def read(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         yield from read_parquet(split) if split["format"] == "parquet" else read_text(split)
 
 
-def _open(source: str, kind: Kind, columns: Sequence[str] | None, properties: bool) -> Table:
+def _open(source: str, kind: Kind, columns: Sequence[str] | None, properties: bool, run: Run) -> Table:
     with reading(source):
         path = Path(source).absolute()
         if path.suffix.lower() in UNREADABLE:
@@ -46,4 +48,6 @@ def _open(source: str, kind: Kind, columns: Sequence[str] | None, properties: bo
         if not path.exists():
             raise SourceError(f"there is no file {source}")
         is_parquet = path.is_dir() or format_suffix(source) in PARQUET
-        return (open_parquet if is_parquet else open_text)(source, kind, columns=columns, properties=properties)
+        if is_parquet:
+            return open_parquet(source, kind, columns=columns, properties=properties)
+        return open_text(source, kind, columns=columns, properties=properties, run=run)

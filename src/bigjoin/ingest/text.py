@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -16,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.errors import SourceError
-from bigjoin.ingest.fields import BLANKS, Fields, find, possible_types, split_line, type_of
+from bigjoin.index.run import Run
+from bigjoin.ingest.fields import BLANKS, TYPES, Fields, find, possible_types, split_line, type_of
 from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, from_text, to_text
 from bigjoin.kernels.text import EMPTY
 from bigjoin.paths import COMPRESSED, format_suffix
@@ -51,9 +50,20 @@ class Findings:
             tuple(b if a is None else a if b is None else a & b for a, b in zip(self.types, other.types, strict=True)),
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the findings as they travel."""
+        types = [None if types is None else sorted(TYPES.index(kind) for kind in types) for types in self.types]
+        return {**vars(self), "types": types}
 
-def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool) -> Table:
-    """Return what a text file holds; it is scanned once, in bounded memory."""
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Findings:
+        types = (None if t is None else frozenset(TYPES[i] for i in t) for t in found["types"])
+        span = None if found["span"] is None else (found["span"][0], found["span"][1])
+        return cls(**{**found, "types": tuple(types), "span": span})
+
+
+def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, run: Run) -> Table:
+    """Return what a text file holds; it is looked through once, by `run`, in bounded memory."""
     path = Path(source).absolute()
     head = _head(source, path)
     if not head:
@@ -83,8 +93,7 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
         "places": [names.index(name) for name in (*keys, *others)],
     }
     splits = [{**layout, "begin": begin, "end": end} for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        pieces = list(pool.map(lambda split: scan(split, len(keys)), splits))
+    pieces = [Findings.from_json(piece) for piece in run(LookThrough(len(keys)), splits)]
     found = reduce(Findings.__add__, pieces, Findings(0, 0, None, 0, None, (None,) * (len(keys) + len(others))))
     _check(found, source, kind)
     key_type = pa.int64() if all(type_of(types) == pa.int64() for types in found.types[: len(keys)]) else pa.string()
@@ -106,16 +115,21 @@ def read_text(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
                 raise SourceError(f"{split['source']} has changed while it was read: {error}") from None
 
 
-def scan(split: dict[str, Any], keys: int) -> Findings:
-    """Learn what one piece holds; its first columns are keys."""
-    none = Findings(0, 0, None, 0, None, (None,) * len(split["places"]))
-    found = none
-    for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
-        garbled = _garbled(block)
-        found += Findings(0, 0, None, garbled, None, none.types)
-        for fields in find(block, split["separator"], split["places"]):
-            found += _findings(fields, keys, garbled=garbled > 0)
-    return found
+@dataclass(frozen=True)
+class LookThrough:
+    """Stage: learn what one piece holds; its first columns are keys."""
+
+    keys: int
+
+    def __call__(self, split: dict[str, Any]) -> dict[str, Any]:
+        none = Findings(0, 0, None, 0, None, (None,) * len(split["places"]))
+        found = none
+        for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
+            garbled = _garbled(block)
+            found += Findings(0, 0, None, garbled, None, none.types)
+            for fields in find(block, split["separator"], split["places"]):
+                found += _findings(fields, self.keys, garbled=garbled > 0)
+        return found.to_json()
 
 
 def _findings(fields: Fields, keys: int, *, garbled: bool) -> Findings:

@@ -207,6 +207,19 @@ def test_several_relations_share_one_dictionary(tmp_path):
     assert sorted(index.statistics.domains) == ["pays edge", "vertex"]
 
 
+def test_each_type_of_edge_is_a_relation_beside_the_whole(tmp_path):
+    edges = pa.table({"src": [1, 1, 2, 3], "dst": [2, 2, 3, 1], "type": ["pays", "knows", "pays", None], "w": [5, 6, 7, 8]})
+    index = build_index(edges, tmp_path / "index", types="type")
+    verify(index)
+    assert decoded(index, "edge", (0, 1)) == [(1, 2), (2, 3), (3, 1)]
+    assert decoded(index, "pays", (0, 1)) == [(1, 2), (2, 3)]
+    assert decoded(index, "knows", (0, 1, 2)) == [(1, 2, 0)]
+    assert index.properties("pays edge")["w"].to_pylist() == [5, 7]
+    odd = edges.set_column(2, "type", pa.array(["pays", "two words", "pays", "pays"]))
+    with pytest.warns(UserWarning, match="type 'two words' is left out"):
+        assert sorted(build_index(odd, tmp_path / "odd", types="type").statistics.relations) == ["edge", "pays"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -214,6 +227,16 @@ def test_several_relations_share_one_dictionary(tmp_path):
         ({"edges": pa.table({"src": [1], "dst": ["x"]})}, SourceError, "differ in type"),
         ({"edges": pa.table({"only": [1]})}, SourceError, "edges need two, src and dst"),
         ({"edges": {}}, BigjoinError, "there are no edges"),
+        (
+            {"edges": pa.table({"src": [1], "dst": [2], "w": [1]}), "types": "kind"},
+            SourceError,
+            "has no column 'kind' for types; its further columns are: w",
+        ),
+        (
+            {"edges": pa.table({"src": [1], "dst": [2], "kind": ["edge"]}), "types": "kind"},
+            BigjoinError,
+            "there would be two relations 'edge'",
+        ),
         ({"edges": {"a b": pa.table({"src": [1], "dst": [2]})}}, BigjoinError, "'a b' cannot name a relation"),
         ({"edges": pa.table({"src": [1], "dst": [2]}), "shards": 0}, BigjoinError, "shards is 0; it must be at least 1"),
         (

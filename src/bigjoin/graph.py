@@ -60,6 +60,7 @@ class Graph:
         properties: bool = True,
         parallel: bool = False,
         labels: str | None = None,
+        types: str | None = None,
         drop_nulls: bool = False,
         spark: SparkSession | None = None,
     ) -> None:
@@ -74,6 +75,7 @@ class Graph:
             properties=properties,
             parallel=parallel,
             labels=labels,
+            types=types,
             drop_nulls=drop_nulls,
             spark=self._spark,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,8 +21,8 @@ from bigjoin.ingest.build import Blueprint, Relation, build, scan_files
 from bigjoin.ingest.copy import copy
 from bigjoin.ingest.files import Table, open_edges, open_vertices
 from bigjoin.ingest.memory import open_table
-from bigjoin.ingest.scan import Scan
-from bigjoin.ingest.table import EDGES, VERTICES, Kind
+from bigjoin.ingest.scan import Scan, Values, distinct_values
+from bigjoin.ingest.table import EDGES, VERTICES, Kind, warn_left_out
 from bigjoin.paths import is_remote
 from bigjoin.spark.ingest import ingest, runner
 from bigjoin.spark.read import frame_table, read_frame
@@ -39,6 +40,8 @@ Session: TypeAlias = "SparkSession | Callable[[], SparkSession] | None"
 Held: TypeAlias = "DataFrame | list[pa.RecordBatch]"
 """Rows that are not in files: a DataFrame, or batches in memory."""
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 LARGE = 1 << 29
 """Bytes beyond which Spark's tasks look through a text file to learn its types."""
 ALONE = 6_000_000
@@ -55,6 +58,7 @@ def build_index(
     properties: bool = True,
     parallel: bool = False,
     labels: str | None = None,
+    types: str | None = None,
     columns: Sequence[str] | None = None,
     drop_nulls: bool = False,
     spark: Session = None,
@@ -65,14 +69,15 @@ def build_index(
 
     `edges` holds one relation, called edge, or is a mapping of names to relations over one dictionary. Their columns beyond
     the two ends become properties, and `vertices` is a table of the vertices' properties, whose column `labels` (or label)
-    gives each label a relation. `parallel` keeps the rows of a relation apart that has no properties. `shards` is the number
-    of workers that lists are dealt to. The path of an index is written again, with other shards or undirected.
+    gives each label a relation. So does each value of the column `types` of edges, beside the relation of all. `parallel`
+    keeps the rows of a relation apart that has no properties. `shards` is the number of workers that lists are dealt to. The
+    path of an index is written again, with other shards or undirected.
     """
     path = Path(path)
     if shards is not None and shards < 1:
         raise BigjoinError(f"shards is {shards}; it must be at least 1")
     if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
-        if vertices is not None or columns is not None or labels is not None or parallel:
+        if parallel or any(given is not None for given in (vertices, columns, labels, types)):
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
         return _rebuild(Index.open(edges), path, directed, shards, spark, progress, share)
     progress("looking at the source")
@@ -80,13 +85,14 @@ def build_index(
     if not named:
         raise BigjoinError("there are no edges: give at least one relation")
     held: dict[int, Held] = {}
-    relations = []
-    for number, (name, rows) in enumerate(named.items()):
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
+    relations: list[Relation] = []
+    for name, rows in named.items():
         table, kept = _open(rows, kind=EDGES, columns=columns, properties=properties, spark=spark)
-        held |= {} if kept is None else {number: kept}
-        relations.append(Relation(name, table, rowwise=parallel or len(table.schema) > 2))
+        whole = Relation(name, table, rowwise=parallel or len(table.schema) > 2)
+        for relation in (whole, *(_by_type(whole, types, kept, spark) if types is not None else ())):
+            _check_name(relation.name, [other.name for other in relations])
+            held |= {} if kept is None else {len(relations): kept}
+            relations.append(relation)
     of_vertices = None
     if vertices is not None:
         of_vertices, kept = _open(vertices, kind=VERTICES, columns=None, properties=True, spark=spark)
@@ -166,6 +172,32 @@ def _open(
     if hasattr(rows, "mapInArrow"):
         return frame_table(rows, "the DataFrame", kind, properties=properties)
     return open_table(rows, kind, properties=properties)
+
+
+def _by_type(whole: Relation, column: str, held: Held | None, spark: Session) -> list[Relation]:
+    """Return a relation for each value of a column of types."""
+    table = whole.table
+    if column not in table.schema.names[2:]:
+        others = ", ".join(table.schema.names[2:]) or "none"
+        raise SourceError(f"{table.source} has no column {column!r} for types; its further columns are: {others}")
+    if held is None:
+        large = table.rows is None or table.rows > ALONE
+        run = runner(_session(spark)) if large else in_threads
+        values = {value for found in run(Values(column), table.splits) for value in found}
+    elif isinstance(held, list):
+        values = set(distinct_values(held, column))
+    else:
+        values = {row[0] for row in held.select(column).distinct().collect()} - {None}
+    named = {value: str(value) for value in values if _NAME.fullmatch(str(value))}
+    warn_left_out(table.source, sorted(str(value) for value in values - named.keys()), "no relation can have that name", "type")
+    return [replace(whole, name=name, only=(column, value)) for value, name in sorted(named.items(), key=lambda e: e[1])]
+
+
+def _check_name(name: str, others: Sequence[str]) -> None:
+    if not _NAME.fullmatch(name):
+        raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
+    if name in others:
+        raise BigjoinError(f"there would be two relations {name!r}: rename one, or the type of edges with that name")
 
 
 def _refuse_mixed(tables: Sequence[Table]) -> None:

@@ -29,6 +29,7 @@ BAR = 40
 @click.option("--name", default="edge", metavar="NAME", show_default=True, help="What SOURCE's relation is called.")
 @click.option("--vertices", metavar="PATH", help="A table of vertices: their ids, and columns that become properties.")
 @click.option("--labels", metavar="COLUMN", help="The vertices' column of labels; each is a relation [default: label].")
+@click.option("--types", metavar="COLUMN", help="A column of SOURCE with the type of each edge; each is a relation, too.")
 @click.option("--columns", metavar="A,B,...", help="Names for SOURCE's columns, src and dst first.")
 @click.option("--no-properties", is_flag=True, help="Leave out the columns beyond src and dst.")
 @click.option("--parallel", is_flag=True, help="Give every row an id, also where there are no further columns.")
@@ -64,6 +65,7 @@ def _build(
     name: str,
     vertices: str | None,
     labels: str | None,
+    types: str | None,
     columns: str | None,
     no_properties: bool,
     parallel: bool,
@@ -98,6 +100,7 @@ def _build(
             properties=not no_properties,
             parallel=parallel,
             labels=labels,
+            types=types,
             columns=[column.strip() for column in columns.split(",")] if columns else None,
             drop_nulls=drop_nulls,
             spark=lambda: start_spark(options, report),

@@ -48,11 +48,12 @@ IDS = 1 << 20
 
 @dataclass(frozen=True)
 class Relation:
-    """A table of edges to index, and whether each row has an id."""
+    """A table of edges to index, and whether each row has an id; `only` those rows that have a value in a column."""
 
     name: str
     table: Table
     rowwise: bool = False
+    only: tuple[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,11 @@ class Blueprint:
 
     def item(self, number: int) -> dict[str, Any]:
         """Return what a stage must know about a table."""
-        edges = number < len(self.relations)
-        rowwise = self.relations[number].rowwise if edges else True
-        return {"table": number, "keys": 2 if edges else 1, "rowwise": rowwise, "directed": self.directed}
+        if number == len(self.relations):
+            return {"table": number, "keys": 1, "rowwise": True, "only": None, "directed": self.directed}
+        relation = self.relations[number]
+        described = {"rowwise": relation.rowwise, "only": relation.only, "directed": self.directed}
+        return {"table": number, "keys": 2, **described}
 
 
 def scan_files(scan: Scan, items: Sequence[dict[str, Any]], run: Run) -> Chunks:

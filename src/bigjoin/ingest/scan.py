@@ -25,6 +25,8 @@ from bigjoin.ingest.runs import key_type, pack, write_run
 
 CHUNK = 1 << 22
 """Rows read before they are written out: memory follows it."""
+MANY = 1000
+"""Types of edges that an index may have at most."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class Scan:
             yield {"table": item["table"], **self._chunk(table, item)}
 
     def _chunk(self, table: pa.Table, item: dict[str, Any]) -> dict[str, Any]:
+        if item["only"] is not None:
+            column, value = item["only"]
+            table = table.filter(pc.equal(table[column], pa.scalar(value, table.schema.field(column).type)))
         columns = table.columns[: item["keys"]]
         read_rows = table.num_rows
         if any(column.null_count for column in columns):
@@ -80,6 +85,26 @@ class Scan:
         if len(distances) and (int(distances.min()) < 0 or int(distances.max()) >= self.size):
             raise SourceError("the file's statistics are wrong: it has ids beyond the smallest or largest that they name")
         return distances.astype(code_type(self.size))
+
+
+@dataclass(frozen=True)
+class Values:
+    """Stage: list the values of a column."""
+
+    column: str
+
+    def __call__(self, split: dict[str, Any]) -> list[Any]:
+        return distinct_values(read(split), self.column)
+
+
+def distinct_values(batches: Iterable[pa.RecordBatch], column: str) -> list[Any]:
+    """Return the values that a column has, without NULL."""
+    found: set[Any] = set()
+    for batch in batches:
+        found.update(batch.column(column).unique().drop_null().to_pylist())
+        if len(found) > MANY:
+            raise SourceError(f"column {column!r} has more than {MANY} values: they are not types of edges")
+    return list(found)
 
 
 @dataclass(frozen=True)

@@ -91,11 +91,11 @@ def check_names(kind: Kind, columns: Sequence[str]) -> None:
         raise SourceError(f"the column {twice!r} is given twice")
 
 
-def warn_left_out(source: str, names: Sequence[str], reason: str) -> None:
+def warn_left_out(source: str, names: Sequence[str], reason: str, what: str = "column") -> None:
     """Tell, in one sentence, which columns are left out."""
     if names:
         which = ", ".join(repr(name) for name in names)
-        warnings.warn(f"{source}: column {which} is left out: {reason}", stacklevel=2)
+        warnings.warn(f"{source}: {what} {which} is left out: {reason}", stacklevel=2)
 
 
 def to_text(schema: pa.Schema) -> str:

@@ -25,7 +25,7 @@ from bigjoin.indexing import build_index
 from bigjoin.ingest import build as build_module
 from bigjoin.ingest import copy as copy_module
 from bigjoin.ingest import ids as ids_module
-from bigjoin.ingest import memory, runs, scan
+from bigjoin.ingest import memory, runs, scan, vertices
 from bigjoin.ingest.copy import copy
 from bigjoin.ingest.ids import sort_order
 
@@ -41,12 +41,12 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def tiny_pieces(monkeypatch):
     """Cut everything after a few rows, so that every stage has several parts."""
-    for module in (runs, copy_module, build_module):
+    for module in (runs, copy_module, vertices):
         monkeypatch.setattr(module, "PART", 4)
     monkeypatch.setattr(scan, "CHUNK", 5)
     monkeypatch.setattr(memory, "BATCH", 3)
     monkeypatch.setattr(ids_module, "RANGE", 6)
-    monkeypatch.setattr(build_module, "IDS", 3)
+    monkeypatch.setattr(vertices, "IDS", 3)
     monkeypatch.setattr(build_module, "CLOSE_ANYWAY", 20)
 
 

@@ -22,13 +22,21 @@ BUILDER = """
 import sys
 from itertools import count
 import pyarrow as pa
-from bigjoin.indexing import build_index
+import pyarrow.parquet as pq
+from bigjoin import indexing
+from bigjoin.ingest import runs
 from tests.test_kills import GRAPHS, graph
+spark = None
+if sys.argv[2] == "spark":
+    from bigjoin.spark.session import get_session
+    spark = get_session("local[2]")
+    indexing.ALONE, runs.PART = 0, 700
 
 
 def build(number, path):
     src, dst = zip(*graph(number % GRAPHS))
-    build_index(pa.table({"src": src, "dst": dst, "weight": src}), path, shards=1 + number % 3)
+    pq.write_table(pa.table({"src": src, "dst": dst, "weight": src}), sys.argv[1] + ".parquet")
+    indexing.build_index(sys.argv[1] + ".parquet", path, shards=1 + number % 3, spark=spark)
 
 
 build(0, sys.argv[1] + ".warm")
@@ -42,18 +50,28 @@ def graph(number: int) -> list[tuple[int, int]]:
     return sorted({(i, (i * (number + 3) + number) % 997) for i in range(3000)})
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.slow)])
-def test_a_killed_build_leaves_a_whole_index_or_none(tmp_path, kills):
+@pytest.mark.parametrize(
+    ("kills", "where", "longest"),
+    [
+        (8, "here", 0.4),
+        pytest.param(50, "here", 0.4, marks=pytest.mark.slow),
+        pytest.param(50, "spark", 4.0, marks=[pytest.mark.slow, pytest.mark.spark]),
+    ],
+)
+def test_a_killed_build_leaves_a_whole_index_or_none(tmp_path, kills, where, longest):
     rng = random.Random(kills)
     known = [graph(number) for number in range(GRAPHS)]
     opened = 0
     for _ in range(kills):
         path = tmp_path / "index"
         builder = subprocess.Popen(
-            [sys.executable, "-c", BUILDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
+            [sys.executable, "-c", BUILDER, str(path), where],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[1],
         )
         assert builder.stdout.readline() == "ready\n"
-        time.sleep(rng.uniform(0, 0.4))
+        time.sleep(rng.uniform(0, longest))
         assert builder.poll() is None
         builder.kill()
         builder.wait()

@@ -17,9 +17,8 @@ import bigjoin as bj
 from bigjoin import indexing
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
-from bigjoin.ingest import build as build_module
 from bigjoin.ingest import copy as copy_module
-from bigjoin.ingest import parquet, runs, text
+from bigjoin.ingest import parquet, runs, text, vertices
 from bigjoin.languages import parse
 from bigjoin.spark.tasks import run_tasks
 from tests.oracles import naive
@@ -176,7 +175,7 @@ def test_sparks_tasks_write_the_bytes_that_this_process_writes(spark, tmp_path, 
     edges = pa.table(columns | {"weight": rng.random(5000)})
     pq.write_table(edges, tmp_path / "edges.parquet", row_group_size=700)
     pq.write_table(pa.table({"id": edges["src"].unique(), "label": ["odd", "even"] * 150}), tmp_path / "vertices.parquet")
-    for module in (runs, copy_module, build_module):
+    for module in (runs, copy_module, vertices):
         monkeypatch.setattr(module, "PART", 1000)
     monkeypatch.setattr(parquet, "SPLIT", 1000)
     found = []

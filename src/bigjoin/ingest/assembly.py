@@ -16,6 +16,7 @@ from bigjoin.index.directory import VERTEX, key
 from bigjoin.index.run import Run
 from bigjoin.index.trie import list_statistics
 from bigjoin.ingest.edges import Code, Dedupe
+from bigjoin.ingest.ids import read_table
 from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
 from bigjoin.ingest.runs import cut
 
@@ -116,6 +117,12 @@ class Assembly:
             "orders": {key((0, 1, 2)): self._order([(upper[0], upper[1]), files])},
         }
         self.domains.setdefault(domain, {"size": size, "type": "int64"})
+
+    def add_properties(self, domain: str, files: Sequence[Path]) -> None:
+        """Enter the columns that a domain's values have: Arrow files by code, one after another."""
+        if files:
+            properties = {field.name: str(field.type) for field in read_table(files[0]).schema}
+            self.domains[domain] |= {"properties": properties, "files": [self.name(file) for file in files]}
 
     def fate(self, name: str, source: dict[str, int]) -> dict[str, int]:
         """Return what became of a relation's rows: how many were read, and how many of them added nothing to the set."""

@@ -1,4 +1,4 @@
-"""Stages for the table of vertices: its columns become arrays by code, and its labels become unary relations."""
+"""The vertices: their dictionary, the columns of their table as arrays by code, and their labels as unary relations."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bigjoin.ingest.edges import Code
+from bigjoin.errors import SourceError
+from bigjoin.index.directory import VERTEX
+from bigjoin.ingest.assembly import Assembly, Chunks
+from bigjoin.ingest.edges import Code, Numbering
 from bigjoin.ingest.ids import read_table, write_table
+from bigjoin.ingest.runs import PART
+from bigjoin.ingest.table import Table
+
+IDS = 1 << 20
+"""Ids written together."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +62,70 @@ class PlaceVertices:
         return {"twice": len(twice), "example": int(twice[0]) if len(twice) else None}
 
 
-def write_labels(column: pa.ChunkedArray, file: Path, kind: np.dtype[Any]) -> dict[str, tuple[int, int]]:
-    """Write the codes of each label, one list after another, and return where each label's list lies."""
+def write_dictionary(
+    assembly: Assembly, numbering: Numbering, base: int | None, ids: Sequence[dict[str, Any]], kind: pa.DataType
+) -> None:
+    """Write the ids by code, some at a time, and their ranks. `ids` are merged dictionaries, or ids lie close above `base`."""
+    file, ranks = assembly.folder / f"{VERTEX}.ids.arrow", assembly.folder / f"{VERTEX}.ranks.npy"
+    merged = [piece for entry in ids for piece in read_table(entry["ids"])["id"].chunks]
+    by_rank = None if base is not None else pa.chunked_array(merged, kind)
+    schema = pa.schema([("id", kind)])
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for first in range(0, max(1, numbering.size), IDS):
+            order = numbering.order[first : first + IDS]
+            part = pa.array(order + base).cast(kind) if by_rank is None else by_rank.take(pa.array(order))
+            writer.write_table(pa.table({"id": part}).cast(schema).combine_chunks())
+    np.save(ranks, numbering.ranks)
+    entry = {"size": numbering.size, "type": str(kind), "ids": [assembly.name(file)], "ranks": assembly.name(ranks)}
+    assembly.domains[VERTEX] = entry
+
+
+def write_vertices(
+    assembly: Assembly, table: Table, chunks: Chunks, code: Code, kind: np.dtype[Any], labels: str | None
+) -> None:
+    """Write the columns of the vertex table by code, and the lists of its labels, which are in a column of theirs."""
+    names = table.schema.names[1:]
+    column = next((n for n in names if n == labels or (labels is None and n.lower() == "label")), None)
+    if labels is not None and column is None:
+        raise SourceError(f"{table.source} has no column {labels!r} for labels; it has {', '.join(table.schema.names)}")
+    placed = assembly.run(SortVertices(assembly.exchange, code), [c for c in chunks if c["rows"]]) if names else []
+    if not placed:
+        return
+    size = code.shards.size
+    pieces = [(first, min(first + PART, size)) for first in range(0, size, PART)]
+    files = [assembly.folder / f"{VERTEX}.properties{number}.arrow" for number in range(len(pieces))]
+    items = [{"range": piece, "file": str(file)} for piece, file in zip(pieces, files, strict=True)]
+    done = assembly.run(PlaceVertices(placed), items)
+    if twice := sum(entry["twice"] for entry in done):
+        example = next(entry["example"] for entry in done if entry["twice"])
+        shown = read_table(assembly.folder / f"{VERTEX}.ids.arrow")["id"][example].as_py()
+        raise SourceError(f"{twice} ids of {table.source} come more than once, for example {shown!r}: a vertex is one row")
+    assembly.add_properties(VERTEX, files)
+    if column is not None:
+        _write_labels(assembly, pa.chunked_array([c for file in files for c in read_table(file)[column].chunks]), kind)
+
+
+def _write_labels(assembly: Assembly, column: pa.ChunkedArray, kind: np.dtype[Any]) -> None:
+    """Write the codes of each label, one list after another, and enter a relation for each label that a rule can name."""
+    file = assembly.folder / f"{VERTEX}.labels.npy"
     encoded = column.combine_chunks().dictionary_encode()
-    labels = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    codes = np.argsort(labels, kind="stable")
+    numbers = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = np.argsort(numbers, kind="stable")
     np.save(file, codes.astype(kind))
-    starts = np.searchsorted(labels[codes], np.arange(len(encoded.dictionary) + 1))
-    return {str(name.as_py()): (int(starts[i]), int(starts[i + 1])) for i, name in enumerate(encoded.dictionary)}
+    starts = np.searchsorted(numbers[codes], np.arange(len(encoded.dictionary) + 1)).tolist()
+    for number, value in enumerate(encoded.dictionary.to_pylist()):
+        label, (first, last) = str(value), starts[number : number + 2]
+        if not label.isidentifier() or not label.isascii():
+            continue  # `a.label = "..."` still selects it
+        if label in assembly.relations:
+            raise SourceError(f"the label {label!r} has the name of a relation: rename one of them")
+        count = last - first
+        lists = {"keys": 1, "mean": float(count), "typical": float(count), "longest": count}
+        level = {"values": assembly.name(file), "range": [first, last]}
+        assembly.relations[label] = {
+            "domains": [VERTEX],
+            "tuples": count,
+            "symmetric": False,
+            "loops": count,
+            "orders": {"0": {"levels": [level], "lists": lists}},
+        }

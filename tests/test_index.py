@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from bigjoin.errors import IndexFormatError, SourceError
+from bigjoin.index import manifest as manifest_module
 from bigjoin.index import writer as writer_module
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import MANIFEST
@@ -177,6 +178,28 @@ def test_a_build_that_fails_leaves_the_old_index(index):
     assert len(list(index.path.glob("build-*"))) == 1
 
 
+def test_an_interrupt_just_after_the_commit_does_no_harm(index, monkeypatch):
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manifest_module, "sync", lambda path: interrupted(path) if path == index.path else None)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(table([1], [2]), index.path)
+    assert edges_of(Index.open(index.path)) == [(1, 2)]
+    verify(Index.open(index.path))
+
+
+@pytest.mark.parametrize("version", [1, 99])
+def test_the_index_of_another_version_stays_until_a_new_one_is_complete(index, version):
+    manifest = json.loads((index.path / MANIFEST).read_text()) | {"version": version}
+    (index.path / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(SourceError):
+        build_index(table([1, None], [2, 3]), index.path)
+    assert all((index.path / name).is_file() for name in manifest["files"])
+    assert edges_of(build_index(table([1], [2]), index.path)) == [(1, 2)]
+
+
 def test_a_build_that_fails_leaves_nothing_where_nothing_was(tmp_path):
     with pytest.raises(RuntimeError), writing(tmp_path / "new"):
         raise RuntimeError
@@ -262,9 +285,18 @@ def test_a_manifest_with_missing_parts_is_refused(index):
         (index.path / MANIFEST).write_text(json.dumps({k: v for k, v in manifest.items() if k != key}))
         with pytest.raises(IndexFormatError, match=f"lacks {key}"):
             Index.open(index.path)
-    (index.path / MANIFEST).write_text(json.dumps({**manifest, "files": {"../../etc/passwd": 1}}))
-    with pytest.raises(IndexFormatError, match="outside its directory"):
-        Index.open(index.path)
+    for change in ({"files": {"../../etc/passwd": 1}}, {"shards": 3}, {"epoch": 5}):
+        (index.path / MANIFEST).write_text(json.dumps({**manifest, **change}))
+        with pytest.raises(IndexFormatError, match=r"is damaged: manifest\.json is not what was written"):
+            Index.open(index.path)
+
+
+def test_a_version_that_was_vacuumed_away_says_so(index):
+    before = Index.open(index.path)
+    build_index(table([1], [2]), index.path)
+    vacuum(index.path)
+    with pytest.raises(IndexFormatError, match=r"is gone: .* open the index again"):
+        edges_of(before)
 
 
 def values_file(index):

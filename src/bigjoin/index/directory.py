@@ -63,6 +63,13 @@ class Index:
         """Return the error that says what is wrong with this index."""
         return IndexFormatError(f"the index {self.path} is damaged: {what}; build the index again")
 
+    def _gone(self, name: str) -> IndexFormatError:
+        """Return the error for a file that was there when the index was opened."""
+        return IndexFormatError(
+            f"{name} of the index {self.path} is gone: if another version was committed since, and the old one vacuumed, open "
+            "the index again"
+        )
+
     def check(self) -> Index:
         """Return the index if no array leads outside another: kernels trust them blindly. Reads all of it."""
         for name, relation in self.statistics.relations.items():
@@ -161,6 +168,8 @@ class Index:
         try:
             # np.memmap is slow to slice; a plain read-only view of the same pages is not.
             return np.asarray(np.load(self.path / name, mmap_mode="r", allow_pickle=False))
+        except FileNotFoundError:
+            raise self._gone(name) from None
         except (ValueError, EOFError):
             raise self.damaged(f"{name} is no NumPy file") from None
 
@@ -170,6 +179,8 @@ class Index:
             try:
                 with pa.memory_map(str(self.path / name)) as source:
                     parts.append(pa.ipc.open_file(source).read_all())
+            except FileNotFoundError:
+                raise self._gone(name) from None
             except (pa.ArrowException, OSError):
                 raise self.damaged(f"{name} is no Arrow file") from None
         return pa.concat_tables(parts)

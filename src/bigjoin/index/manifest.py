@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -19,7 +20,7 @@ BUILD = "build-"
 """How the folders begin that hold the files of one build."""
 LOCK = ".lock"
 
-_SECTIONS = {"identity", "codes", "shards", "epoch", "domains", "relations", "files"}
+_SECTIONS = {"sha256", "identity", "codes", "shards", "epoch", "domains", "relations", "files"}
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -45,18 +46,26 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise IndexFormatError(f"the index {path} has format version {version}, which is no longer read: build it again")
     if missing := _SECTIONS - manifest.keys():
         raise IndexFormatError(f"{file} lacks {', '.join(sorted(missing))}; build the index again")
+    if manifest["sha256"] != _digest(manifest):
+        raise IndexFormatError(f"the index {path} is damaged: {MANIFEST} is not what was written; build the index again")
     if any(".." in Path(name).parts or Path(name).is_absolute() for name in manifest["files"]):
         raise IndexFormatError(f"{file} names files outside its directory")
     return manifest
 
 
 def replace_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    """Make a manifest the one of its directory: written aside, synced, and renamed."""
+    """Make a manifest the one of its directory: written aside with its own checksum, synced, and renamed."""
     draft = path / f".{MANIFEST}.{manifest['identity']}"
-    draft.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    draft.write_text(json.dumps({**manifest, "sha256": _digest(manifest)}, indent=1), encoding="utf-8")
     sync(draft)
     draft.replace(path / MANIFEST)
     sync(path)
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of a manifest, but for the checksum itself, as JSON with sorted keys and no spaces."""
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def is_index(path: Path) -> bool:

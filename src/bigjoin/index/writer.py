@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +48,8 @@ class Writer:
         self.folder = path / f"{BUILD}{self.identity}"
 
     def commit(self, content: dict[str, Any], run: Run = in_threads) -> Index:
-        """Seal the files that the content names, and replace the manifest.
-
-        `content` has the sections codes, shards, domains, relations and what else belongs to the build; its files are
-        named relative to the build's folder.
-        """
-        files = sorted(file for file in self.folder.rglob("*") if file.is_file())
+        """Seal the files of the build's folder, and replace the manifest; `content` is what the build decides of it."""
+        files = sorted(file for file in self.folder.iterdir() if file.is_file())
         seals = run(seal, [str(file) for file in files])
         sync(self.folder)
         superseded = self._superseded()
@@ -92,7 +90,8 @@ def writing(path: Path) -> Iterator[Writer]:
         try:
             yield writer
         except BaseException:
-            shutil.rmtree(writer.folder, ignore_errors=True)
+            if writer.folder.name not in _folders(path):  # an interrupt may come just after the commit
+                shutil.rmtree(writer.folder, ignore_errors=True)
             if created and not (path / MANIFEST).exists():
                 shutil.rmtree(path, ignore_errors=True)
             raise
@@ -109,7 +108,7 @@ def locked(path: Path) -> Iterator[None]:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             holder = os.pread(descriptor, 100, 0).decode(errors="replace").strip()
             os.close(descriptor)
             raise IndexFormatError(
@@ -138,11 +137,9 @@ def vacuum(path: Path) -> int:
 
 def remove_old(path: Path, *, retention: float = RETENTION) -> int:
     """Remove what killed builds left, and superseded versions after a while; the caller holds the lock."""
-    keep: set[str] = set()
-    with suppress(IndexFormatError):
-        manifest = read_manifest(path)
-        since = time.time() - retention
-        keep = {manifest["folder"]} | {entry["folder"] for entry in manifest.get("superseded", []) if entry["at"] > since}
+    keep = {name for name, replaced in _folders(path).items() if replaced > time.time() - retention}
+    if not keep and (path / MANIFEST).exists():
+        return 0  # a manifest that cannot be read: what it needs is not known
     freed = 0
     for entry in path.iterdir():
         if entry.name.startswith(BUILD) and entry.is_dir() and entry.name not in keep:
@@ -152,6 +149,16 @@ def remove_old(path: Path, *, retention: float = RETENTION) -> int:
             freed += entry.stat().st_size
             entry.unlink(missing_ok=True)
     return freed
+
+
+def _folders(path: Path) -> dict[str, float]:
+    """Return the folders that a manifest of any version names, and when each was replaced: the current one never was."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        current = {Path(name).parts[0]: inf for name in manifest["files"]}
+        return {entry["folder"]: float(entry["at"]) for entry in manifest.get("superseded", [])} | current
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def seal(file: str) -> dict[str, Any]:

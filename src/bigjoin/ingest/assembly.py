@@ -55,7 +55,7 @@ class Assembly:
         items: list[dict[str, Any]] = []
         for name, mine in chunks.items():
             runs = [chunk["run"] for chunk in mine if chunk["run"]["rows"]]
-            sources = [{part: run[part] for part in ("file", "dictionary") if part in run} for run in runs]
+            sources = [{part: run[part] for part in ("file", "ranking") if part in run} for run in runs]
             items += [{"relation": name, "runs": sources, "bounds": bounds} for bounds in (cut(runs) if runs else ())]
         done = self.run(stage, items)
         parts: dict[str, Chunks] = {name: [] for name in chunks}

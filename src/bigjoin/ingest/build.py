@@ -30,7 +30,7 @@ from bigjoin.index.shards import Shards
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Dedupe, number_vertices
 from bigjoin.ingest.files import Table
-from bigjoin.ingest.ids import MergeIds, id_ranges, ranks_of_chunk
+from bigjoin.ingest.ids import MergeIds, RankIds, id_ranges
 from bigjoin.ingest.scan import Encode, Scan
 from bigjoin.ingest.vertices import write_dictionary, write_vertices
 
@@ -116,7 +116,7 @@ def _build(blueprint: Blueprint, assembly: Assembly, scan: Callable[[Scan, list[
     *of_relations, of_vertices = ([c for c in chunks if c["table"] == n] for n in range(len(blueprint.relations) + 1))
     assembly.progress("dropping duplicates")
     named = {relation.name: mine for relation, mine in zip(blueprint.relations, of_relations, strict=True)}
-    parts = assembly.dedupe(named, Dedupe(assembly.exchange, size, ids))
+    parts = assembly.dedupe(named, Dedupe(assembly.exchange, size))
     assembly.progress("ranking vertices")
     every_part = [part for mine in parts.values() for part in mine]
     numbering = number_vertices(every_part, [chunk["ranks"] for chunk in of_vertices], size, assembly.exchange)
@@ -160,13 +160,14 @@ def _merge_ids(assembly: Assembly, chunks: Chunks) -> Chunks:
     ranges = id_ranges(dictionaries) if chunks else []
     run = assembly.run if len(ranges) > FEW else in_threads
     ids = run(MergeIds(assembly.exchange, tuple(dictionaries)), ranges)
-    for number, chunk in enumerate(chunks):
-        chunk["dictionary"] = number
+    rankings = run(RankIds(assembly.exchange, ids), range(len(chunks)))
+    for chunk, ranking in zip(chunks, rankings, strict=True):
+        chunk["ranking"] = ranking
         if "run" in chunk:
-            sample = np.array(chunk["run"]["sample"], np.int64)
-            chunk["run"] |= {"dictionary": number, "sample": ranks_of_chunk(ids, number)[sample].tolist()}
+            sample = np.array(chunk["run"]["sample"], np.int64).reshape(-1, 2)
+            chunk["run"] |= {"ranking": ranking, "sample": np.load(ranking, mmap_mode="r")[sample].tolist()}
     rowwise = [chunk for chunk in chunks if "ranks" in chunk]
-    for chunk, ranks in zip(rowwise, assembly.run(Encode(assembly.exchange, ids), rowwise), strict=True):
+    for chunk, ranks in zip(rowwise, assembly.run(Encode(assembly.exchange), rowwise), strict=True):
         chunk["ranks"] = ranks
     return ids
 
@@ -179,7 +180,7 @@ def _number_rows(assembly: Assembly, name: str, chunks: Chunks, code: Code, kind
     assembly.write_rows(name, chunks, code, kind, rows)
     files: list[Path] = []
     for chunk in (chunk for chunk in chunks if chunk["rows"] and "properties" in chunk):
-        files.append(assembly.folder / f"{name}.properties{len(files)}.arrow")
+        files.append(assembly.folder / f"{name}.rows{len(files)}.arrow")
         Path(chunk["properties"]).rename(files[-1])
     assembly.add_properties(f"{name} edge", files)
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.shards import Shards
-from bigjoin.ingest.ids import ranks_of_chunk
 from bigjoin.ingest.runs import Keys, Pair, between, key_type, open_run, pack, unique, unpack, write_run
 
 IN_MEMORY = 1 << 24
@@ -26,8 +25,6 @@ class Dedupe:
 
     folder: str
     size: int
-    ranges: Sequence[dict[str, Any]] = ()
-    """The merged dictionaries, where runs hold places in dictionaries of their own."""
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         keys = np.concatenate([self._slice(run, *item["bounds"]) for run in item["runs"]])
@@ -43,11 +40,11 @@ class Dedupe:
         return {name: f"{stem}.{name}.npy" for name in files} | {"rows": len(keys), "loops": loops}
 
     def _slice(self, run: dict[str, Any], low: Pair, high: Pair) -> Keys:
-        """Return the keys of a run between two cuts, as ranks."""
+        """Return the keys of a run between two cuts, as ranks; it may hold places in a dictionary of its own."""
         keys = open_run(run["file"])
-        if "dictionary" not in run:
+        if "ranking" not in run:
             return between(keys, low, high)
-        ranks = ranks_of_chunk(self.ranges, run["dictionary"])
+        ranks = np.load(run["ranking"])
         low, high = (_placed(ranks, bound) for bound in (low, high))
         major, minor = unpack(between(keys, low, high))
         return pack(ranks[major], ranks[minor], key_type(self.size))

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
+from bigjoin.index.values import plain
 from bigjoin.kernels.prefixes import common_prefix, following_bytes
 
 RANGE = 1 << 20
@@ -126,7 +127,7 @@ def id_ranges(dictionaries: Sequence[str]) -> list[tuple[Any, Any]]:
     for file in dictionaries:
         ids = read_ids(file)
         step = max(1, len(ids) // SAMPLE)
-        sample += [(ids[i].as_py(), step) for i in range(step // 2, len(ids), step)]
+        sample += [(plain(ids[i]), step) for i in range(step // 2, len(ids), step)]
     sample.sort(key=lambda entry: entry[0])
     bounds: list[Any] = [None]
     passed = 0
@@ -159,15 +160,23 @@ class MergeIds:
 
 
 def _place(ids: pa.Array, bound: Any, default: int) -> int:
-    return default if bound is None else bisect_left(range(len(ids)), bound, key=lambda i: ids[i].as_py())
+    return default if bound is None else bisect_left(range(len(ids)), bound, key=lambda i: plain(ids[i]))
 
 
-def ranks_of_chunk(ranges: Sequence[dict[str, Any]], number: int) -> NDArray[Any]:
-    """Return the rank, among all ids, of each entry of a chunk's dictionary."""
-    parts, before = [], 0
-    size = sum(entry["size"] for entry in ranges)
-    for entry in ranges:
-        first, last = (entry["ends"][number - 1] if number else 0), entry["ends"][number]
-        parts.append(np.load(entry["places"], mmap_mode="r")[first:last].astype(code_type(size)) + code_type(size)(before))
-        before += entry["size"]
-    return np.concatenate(parts)
+@dataclass(frozen=True)
+class RankIds:
+    """Stage: write the rank, among all ids, of each entry of a chunk's dictionary."""
+
+    folder: str
+    ranges: Sequence[dict[str, Any]]
+
+    def __call__(self, number: int) -> str:
+        parts, before = [], 0
+        kind = code_type(sum(entry["size"] for entry in self.ranges))
+        for entry in self.ranges:
+            first, last = (entry["ends"][number - 1] if number else 0), entry["ends"][number]
+            parts.append(np.load(entry["places"], mmap_mode="r")[first:last].astype(kind) + kind(before))
+            before += entry["size"]
+        file = f"{self.folder}/ranking-{uuid.uuid4().hex}.npy"
+        np.save(file, np.concatenate(parts))
+        return file

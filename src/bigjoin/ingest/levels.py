@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from bigjoin.index.trie import Level, Trie
+from bigjoin.index.trie import BLOCK, Level, Trie
 from bigjoin.ingest.edges import Code
 from bigjoin.ingest.runs import Pair, cut, key_type, merge, open_run, pack, position, unpack, write_run
 
@@ -43,10 +43,14 @@ def level_parts(
     create_array(offsets, np.dtype(np.int64), nodes + 1)
     create_array(values, kind, sum(entry["rows"] for entry in runs))
     files = tuple(entry["file"] for entry in runs)
-    opened = [open_run(file) for file in files]
+    bounds = cut(runs) if runs else []
+    firsts = np.zeros(len(bounds), np.int64)
+    for file in files:
+        keys = open_run(file)
+        firsts += [position(keys, low) for low, _ in bounds]
     parts = [
-        LevelPart(files, low, high, sum(position(keys, low) for keys in opened), str(offsets), str(values), nodes, kind.name)
-        for low, high in (cut(runs) if runs else ())
+        LevelPart(files, low, high, int(first), str(offsets), str(values), nodes, kind.name)
+        for (low, high), first in zip(bounds, firsts, strict=True)
     ]
     return (offsets, values), parts
 
@@ -73,12 +77,12 @@ def write_part(part: LevelPart) -> None:
     """Stage: write the values between two cuts, and the offsets of the lists that begin there."""
     major, minor = unpack(merge(part.files, part.low, part.high))
     write_slice(part.values, part.first, minor.astype(part.kind, copy=False))
-    begin = part.low[0] if part.low is not None else 0
     first, last = part.node(part.low, 0), part.node(part.high, part.nodes + 1)
-    lengths = np.bincount(major.astype(np.int64) - begin, minlength=last - begin)
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    write_slice(part.offsets, first, starts[first - begin : last - begin] + part.first)
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        low, high = np.searchsorted(major, np.array([begin, min(end, part.nodes)], major.dtype)) if len(major) else (0, 0)
+        lengths = np.bincount(major[low:high].astype(np.int64) - begin, minlength=end - begin)
+        write_slice(part.offsets, begin, np.cumsum(lengths) - lengths + (part.first + low))
 
 
 @dataclass(frozen=True)

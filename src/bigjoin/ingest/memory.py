@@ -53,7 +53,7 @@ def _from_pandas(frame: Any) -> pa.Table:
     """Return a pandas frame as a table, with UUIDs as text."""
     uuids = {name for name in frame.columns if frame[name].dtype == object and isinstance(_first(frame[name]), UUID)}
     if uuids:
-        frame = frame.assign(**{name: frame[name].map(lambda value: value if value is None else str(value)) for name in uuids})
+        frame = frame.assign(**{name: frame[name].map(str, na_action="ignore") for name in uuids})
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

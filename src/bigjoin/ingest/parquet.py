@@ -59,7 +59,7 @@ def read_parquet(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
     own = [name for name in split["columns"] if name not in partition]
     groups = range(*split["groups"])
     skip, left = split["skip"], split["rows"]
-    with pq.ParquetFile(split["path"], buffer_size=2**20) as file:
+    with pq.ParquetFile(split["path"], buffer_size=2**20, pre_buffer=False) as file:
         for batch in file.iter_batches(BATCH, row_groups=groups, columns=own, use_threads=False):
             passed = min(skip, batch.num_rows)
             rows = batch.slice(passed, left)

@@ -109,8 +109,8 @@ def position(keys: Keys, bound: Pair, *, end: bool = False) -> int:
 
 
 def between(keys: Keys, low: Pair, high: Pair) -> Keys:
-    """Return the part of sorted keys between two cuts."""
-    return keys[position(keys, low) : position(keys, high, end=True)]
+    """Return a copy of the part of sorted keys between two cuts: a map would keep its file open."""
+    return keys[position(keys, low) : position(keys, high, end=True)].copy()
 
 
 def merge(files: Sequence[str], low: Pair, high: Pair) -> Keys:

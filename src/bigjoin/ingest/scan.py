@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
 from bigjoin.ingest.files import read
-from bigjoin.ingest.ids import ranks_of_chunk, sorted_unique, write_ids, write_table
+from bigjoin.ingest.ids import sorted_unique, write_ids, write_table
 from bigjoin.ingest.runs import key_type, pack, write_run
 
-CHUNK = 1 << 22
-"""Rows read before they are written out: memory follows it."""
+CHUNK, CHUNK_BYTES = 1 << 22, 1 << 27
+"""Rows, or bytes, read before they are written out: memory follows them."""
 MANY = 1000
 """Types of edges that an index may have at most."""
 
@@ -112,10 +112,9 @@ class Encode:
     """Stage: turn a chunk's own places, in the order of its rows, into ranks among all ids."""
 
     folder: str
-    ranges: Sequence[dict[str, Any]]
 
     def __call__(self, item: dict[str, Any]) -> str:
-        return write_ranks(ranks_of_chunk(self.ranges, item["dictionary"])[np.load(item["ranks"])], self.folder)
+        return write_ranks(np.load(item["ranking"])[np.load(item["ranks"])], self.folder)
 
 
 def edge_keys(src: NDArray[Any], dst: NDArray[Any], *, directed: bool, size: int) -> NDArray[Any]:
@@ -136,14 +135,15 @@ def write_ranks(ranks: Sequence[NDArray[Any]] | NDArray[Any], folder: str) -> st
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Give tables of CHUNK rows or a little more."""
+    """Give tables of CHUNK rows or CHUNK_BYTES, or a little more."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= CHUNK:
+        size += batch.nbytes
+        if rows >= CHUNK or size >= CHUNK_BYTES:
             yield pa.Table.from_batches(waiting)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(waiting)

@@ -22,7 +22,7 @@ from bigjoin.paths import COMPRESSED, format_suffix
 
 SPLIT = 2**24
 """A piece has about so many bytes: at most some 2^22 rows. A compressed file is one piece, which is read in such blocks."""
-LONGEST_LINE = 2**26
+LONGEST_LINE = 2**20
 
 _NEWLINE = re.compile(rb"[\r\n]")
 _INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")

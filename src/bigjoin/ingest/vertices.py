@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from bigjoin.errors import SourceError
 from bigjoin.index.directory import VERTEX
+from bigjoin.index.values import take
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Numbering
 from bigjoin.ingest.ids import read_table, write_table
@@ -51,7 +52,7 @@ class PlaceVertices:
         for chunk in self.chunks:
             sorted_codes = np.load(chunk["codes"], mmap_mode="r")
             low, high = np.searchsorted(sorted_codes, [first, last])
-            codes.append(np.asarray(sorted_codes[low:high]))
+            codes.append(sorted_codes[low:high].copy())
             tables.append(read_table(chunk["properties"]).slice(low, high - low))
         places = np.concatenate(codes).astype(np.int64) - first
         rows = np.full(last - first, -1, np.int64)
@@ -73,7 +74,7 @@ def write_dictionary(
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for first in range(0, max(1, numbering.size), IDS):
             order = numbering.order[first : first + IDS]
-            part = pa.array(order + base).cast(kind) if by_rank is None else by_rank.take(pa.array(order))
+            part = pa.array(order + base).cast(kind) if by_rank is None else take(by_rank, order)
             writer.write_table(pa.table({"id": part}).cast(schema).combine_chunks())
     np.save(ranks, numbering.ranks)
     entry = {"size": numbering.size, "type": str(kind), "ids": [assembly.name(file)], "ranks": assembly.name(ranks)}

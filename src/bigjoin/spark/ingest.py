@@ -58,10 +58,11 @@ def runner(spark: SparkSession, share: Callable[[float], None] | None = None) ->
 
 def _scan_frame(stage: Scan, frame: DataFrame, blueprint: Blueprint, number: int) -> Chunks:
     """Scan a DataFrame, partition by partition."""
-    item = blueprint.item(number)
+    item, schema = blueprint.item(number), blueprint.tables[number].schema
 
     def scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for chunk in stage.chunks(batches, item):
+        # Spark gives times in the session's zone, and text of either size of offset.
+        for chunk in stage.chunks((batch.cast(schema) for batch in batches), item):
             yield pa.RecordBatch.from_pydict({"chunk": [json.dumps(chunk)]})
 
     with reading(blueprint.tables[number].source):

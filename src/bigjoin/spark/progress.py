@@ -32,7 +32,8 @@ class Meter:
         now = time.monotonic()
         if self.file is not None and now - self.noted > INTERVAL:
             self.noted = now
-            self.file.write_text(str(self.seeds), encoding="ascii")
+            with suppress(OSError):  # on another machine the driver's folder may not be there
+                self.file.write_text(str(self.seeds), encoding="ascii")
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def frame_table(frame: DataFrame, source: str, kind: Kind, *, properties: bool) 
     warn_left_out(source, [name for name in others if name not in simple], "its type is nested or unknown")
     chosen = [F.col(_quoted(name)).cast(common).alias(end) for name, end in zip(names, kind.ends, strict=True)]
     selected = frame.select(*chosen, *(F.col(_quoted(name)) for name in simple))
-    schema = to_arrow_schema(selected.schema)
+    schema = to_arrow_schema(selected.schema, timezone="UTC")
     return Table(source=source, keys=tuple(names), schema=schema, splits=(), rows=None, span=None), selected
 
 

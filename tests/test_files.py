@@ -95,7 +95,7 @@ def test_odd_paths(tmp_path, name):
         ("edges.txt", f"{2**63 - 1} {-(2**63)}\n", [(2**63 - 1, -(2**63))]),
         ("edges.csv", f'"{2**63 - 1}",-{2**63} \n', [(2**63 - 1, -(2**63))]),
         ("edges.csv", '"say ""hi""",b\n"c,d","a\\"\n', [('say "hi"', "b"), ("c,d", "a\\")]),
-        ("edges.csv", '"a,b\nc"d,"e"f\n', [('"a', "b"), ('c"d', '"e"f')]),
+        ("edges.csv", '"a"x,b\nc"d,"e"f\n', [('"a"x', "b"), ('c"d', '"e"f')]),
         ("edges.tsv", '"a\tb"\tc d\n', [("a\tb", "c d")]),
         ("edges.txt", '"a b"\n', [('"a', 'b"')]),
         ("edges.txt", "é ü\n日本 😀\n", [("é", "ü"), ("日本", "😀")]),
@@ -333,11 +333,16 @@ def obvious_fields(line: str, separator: str | None) -> list[str]:
     while True:
         quoted = re.match(rf'[{blanks}]*"((?:[^"]|"")*)"[{blanks}]*(?={separator}|\Z)', rest)
         found = quoted or re.match(rf"([^{separator}]*)", rest)
-        fields.append((found[1].replace('""', '"') if quoted else found[1]).strip(blanks))
+        field = (found[1].replace('""', '"') if quoted else found[1]).strip(blanks)
+        fields.append(Unclosed(field) if not quoted and field.startswith('"') and field.count('"') == 1 else field)
         rest = rest[found.end() :]
         if not rest:
             return fields
         rest = rest[1:]
+
+
+class Unclosed(str):
+    """A field whose quotes do not close."""
 
 
 def is_integer(field: str) -> bool:
@@ -373,6 +378,8 @@ def obvious(name: str, content: str) -> list[tuple] | str:
     taken = {table[0].index(name) for name in ("src", "dst") if titled and name in table[0]}
     order = [*places, *(i for i in range(width) if i not in places and i not in taken)]
     columns = [[row[i] for row in padded] for i in order]
+    if any(isinstance(field, Unclosed) for column in columns for field in column):
+        return "has a quote that opens and does not close"
     if short := sum(not src or not dst for src, dst in zip(*columns[:2], strict=True)):
         return f"{short} of {len(rows)} lines"
     if all(map(is_integer, columns[0] + columns[1])):

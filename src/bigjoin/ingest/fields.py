@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.ingest.table import BATCH
-from bigjoin.kernels.text import BLANK, BREAK, EMPTY, INTEGER, MISSING, NEWLINE, QUOTED, copy_fields, find_fields
+from bigjoin.kernels.text import BLANK, BREAK, EMPTY, INTEGER, MISSING, NEWLINE, PLAIN, QUOTED, copy_fields, find_fields
 
 BLANKS = b" \t\v\f"
 
@@ -25,6 +25,7 @@ _SPELLINGS = {
 }
 """Doubles have no zeros in front and no more digits than they keep, lest a code or a long number lose some."""
 _EXACT = 10**15
+_QUOTE = ord('"')
 _FEW = 64
 
 
@@ -57,6 +58,16 @@ class Fields:
         copy_fields(_bytes(self.text), starts, stops, self.kinds[i], offsets, copy)
         valid = np.packbits(self.kinds[i] > EMPTY, bitorder="little")
         return pa.Array.from_buffers(pa.string(), len(self), [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(copy)])
+
+    def unclosed_quote(self) -> str | None:
+        """Return a line in which a field begins with a quote and has no other, if there is one."""
+        text = _bytes(self.text)
+        begins = text[np.minimum(self.starts, len(text) - 1)] == _QUOTE
+        for column, row in zip(*np.nonzero(begins & (self.kinds == PLAIN)), strict=True):
+            field = self.text[self.starts[column, row] : self.stops[column, row]]
+            if field.count(b'"') == 1:
+                return self.line(int(row))
+        return None
 
     def line(self, row: int) -> str:
         """Return a line as it stands in the text."""

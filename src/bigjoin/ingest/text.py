@@ -36,6 +36,8 @@ class Findings:
     short: int
     example: str | None
     garbled: int
+    unclosed: str | None
+    """A line with quotes that open and do not close, if there is one."""
     span: tuple[int, int] | None
     types: tuple[frozenset[pa.DataType] | None, ...]
 
@@ -46,6 +48,7 @@ class Findings:
             self.short + other.short,
             self.example or other.example,
             self.garbled + other.garbled,
+            self.unclosed or other.unclosed,
             (min(low for low, _ in spans), max(high for _, high in spans)) if spans else None,
             tuple(b if a is None else a if b is None else a & b for a, b in zip(self.types, other.types, strict=True)),
         )
@@ -94,7 +97,7 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
     }
     splits = [{**layout, "begin": begin, "end": end} for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
     pieces = [Findings.from_json(piece) for piece in run(LookThrough(len(keys)), splits)]
-    found = reduce(Findings.__add__, pieces, Findings(0, 0, None, 0, None, (None,) * (len(keys) + len(others))))
+    found = reduce(Findings.__add__, pieces, Findings(0, 0, None, 0, None, None, (None,) * (len(keys) + len(others))))
     _check(found, source, kind)
     key_type = pa.int64() if all(type_of(types) == pa.int64() for types in found.types[: len(keys)]) else pa.string()
     kinds = [key_type] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
@@ -122,29 +125,36 @@ class LookThrough:
     keys: int
 
     def __call__(self, split: dict[str, Any]) -> dict[str, Any]:
-        none = Findings(0, 0, None, 0, None, (None,) * len(split["places"]))
+        none = Findings(0, 0, None, 0, None, None, (None,) * len(split["places"]))
         found = none
         for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
             garbled = _garbled(block)
-            found += Findings(0, 0, None, garbled, None, none.types)
+            found += Findings(0, 0, None, garbled, None, None, none.types)
             for fields in find(block, split["separator"], split["places"]):
-                found += _findings(fields, self.keys, garbled=garbled > 0)
+                quoted = split["separator"] is not None and b'"' in block
+                found += _findings(fields, self.keys, garbled=garbled > 0, quoted=quoted)
         return found.to_json()
 
 
-def _findings(fields: Fields, keys: int, *, garbled: bool) -> Findings:
+def _findings(fields: Fields, keys: int, *, garbled: bool, quoted: bool) -> Findings:
     short, example = 0, None
     if fields.kinds[:keys].min() <= EMPTY:
         lines = (fields.kinds[:keys] <= EMPTY).any(axis=0)
         short, example = int(np.count_nonzero(lines)), fields.line(int(lines.argmax()))
     ids = fields.integers[:keys]
     types = tuple(None if garbled else possible_types(fields, i, is_key=i < keys) for i in range(len(fields.kinds)))
-    return Findings(len(fields), short, example, 0, (int(ids.min()), int(ids.max())), types)
+    unclosed = fields.unclosed_quote() if quoted else None
+    return Findings(len(fields), short, example, 0, unclosed, (int(ids.min()), int(ids.max())), types)
 
 
 def _check(found: Findings, source: str, kind: Kind) -> None:
     if not found.rows:
         raise SourceError(f"{source} has no {kind.noun}: nothing follows its column titles")
+    if found.unclosed is not None:
+        raise SourceError(
+            f"{source} has a quote that opens and does not close in its line, {found.unclosed!r}: fields with line breaks are "
+            "not read; write the file as Parquet, or without them"
+        )
     if found.short and kind is EDGES:
         raise SourceError(
             f"{found.short} of {found.rows} lines of {source} do not have two columns, for example {found.example!r}; "

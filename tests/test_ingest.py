@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import resource
 import tempfile
 import uuid
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -238,7 +240,11 @@ def test_each_type_of_edge_is_a_relation_beside_the_whole(tmp_path):
             "there would be two relations 'edge'",
         ),
         ({"edges": {"a b": pa.table({"src": [1], "dst": [2]})}}, BigjoinError, "'a b' cannot name a relation"),
-        ({"edges": pa.table({"src": [1], "dst": [2]}), "shards": 0}, BigjoinError, "shards is 0; it must be at least 1"),
+        (
+            {"edges": pa.table({"src": [1], "dst": [2]}), "shards": 0},
+            BigjoinError,
+            "shards is 0; it must be at least 1, and at most",
+        ),
         (
             {"edges": pa.table({"src": [1], "dst": [2]}), "vertices": pa.table({"id": ["x"]})},
             SourceError,
@@ -252,7 +258,7 @@ def test_each_type_of_edge_is_a_relation_beside_the_whole(tmp_path):
         (
             {"edges": pa.table({"src": [1], "dst": [2]}), "vertices": pa.table({"id": [1], "x": [1]}), "labels": "kind"},
             SourceError,
-            "has no column 'kind' for labels; it has id, x",
+            "has no column 'kind' for labels; its further columns are: x",
         ),
         (
             {"edges": pa.table({"src": [1], "dst": [2]}), "vertices": pa.table({"id": [1], "label": ["edge"]})},
@@ -265,6 +271,74 @@ def test_tables_that_cannot_be_indexed_are_refused(tmp_path, arguments, error, m
     with pytest.raises(error, match=message):
         build_index(path=tmp_path / "index", **arguments)
     assert not (tmp_path / "index").exists()
+
+
+def test_a_relation_may_be_called_vertex(tmp_path):
+    edges = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1], "w": [10, 20, 30]})
+    index = build_index({"vertex": edges}, tmp_path / "index", vertices=pa.table({"id": [1, 2, 3], "w": [7, 8, 9]}))
+    assert index.properties("vertex edge")["w"].to_pylist() == [10, 20, 30]
+    assert sorted(index.properties("vertex")["w"].to_pylist()) == [7, 8, 9]
+
+
+def test_relations_with_ids_of_like_types_share_a_dictionary(tmp_path):
+    narrow = pa.table({"src": pa.array([1], pa.int32()), "dst": pa.array([2], pa.int32())})
+    wide = pa.table({"src": [2**40], "dst": [1]})
+    index = build_index({"a": narrow, "b": wide}, tmp_path / "index")
+    assert (decoded(index, "a", (0, 1)), decoded(index, "b", (0, 1))) == ([(1, 2)], [(2**40, 1)])
+    (tmp_path / "numbers.txt").write_text("1 2\n2 3\n")
+    (tmp_path / "words.txt").write_text("1 x\n")
+    index = build_index({"a": tmp_path / "numbers.txt", "b": tmp_path / "words.txt"}, tmp_path / "text")
+    assert (decoded(index, "a", (0, 1)), decoded(index, "b", (0, 1))) == ([("1", "2"), ("2", "3")], [("1", "x")])
+
+
+def test_zoned_times_are_ids_by_their_instant(tmp_path):
+    """In the hour that a clock goes through twice, wall clocks do not tell instants apart."""
+    start = datetime.datetime(2023, 10, 28, 23, tzinfo=datetime.UTC)
+    times = [start + datetime.timedelta(minutes=10 * i) for i in range(24)]
+    column = pa.array(times, pa.timestamp("us", "Europe/Berlin"))
+    edges = pa.table({"src": column, "dst": column.take(pa.array([(i * 7 + 3) % 24 for i in range(24)]))})
+    index = build_index(edges, tmp_path / "index")
+    assert index.statistics.domains["vertex"] == 24
+    assert index.statistics.relations["edge"].tuples == 24
+    stored = index.dictionaries["vertex"].ids.cast(pa.int64()).to_pylist()
+    assert [stored[i] for i in np.argsort(index.dictionaries["vertex"].ranks)] == sorted(stored)
+
+
+def test_missing_uuids_are_nulls(tmp_path):
+    frame = pd.DataFrame({"src": [uuid.UUID(int=1), None, float("nan")], "dst": [uuid.UUID(int=2)] * 3})
+    with pytest.raises(SourceError, match="2 of the 3 edges of the table have a NULL id"):
+        build_index(frame, tmp_path / "index")
+
+
+def test_lines_without_an_id_are_dropped_on_request(tmp_path):
+    (tmp_path / "edges.csv").write_text("src,dst,w\n1,2,5\n,3,6\n4,,7\n")
+    with pytest.raises(SourceError, match=r"2 of 3 lines .* do not have two columns"):
+        build_index(tmp_path / "edges.csv", tmp_path / "index")
+    index = build_index(tmp_path / "edges.csv", tmp_path / "index", drop_nulls=True)
+    assert decoded(index, "edge", (0, 1)) == [(1, 2)]
+    assert index.properties("edge edge")["w"].to_pylist() == [5]
+
+
+def test_columns_can_be_chosen_wherever_edges_come_from(tmp_path):
+    edges = pa.table({"a": [1], "b": [2], "c": [3], "d": [4]})
+    index = build_index(edges, tmp_path / "index", columns=["c", "d", "a"])
+    assert decoded(index, "edge", (0, 1)) == [(3, 4)]
+    assert index.statistics.properties == {"edge edge": {"a": "int64"}}
+    with pytest.raises(SourceError, match="has no column 'z'"):
+        build_index(edges, tmp_path / "index", columns=["c", "z"])
+
+
+def test_more_files_than_a_process_may_open(tmp_path):
+    (tmp_path / "edges").mkdir()
+    for i in range(120):
+        pq.write_table(pa.table({"src": [f"v{i}"], "dst": [f"v{i + 1}"], "w": [i]}), tmp_path / "edges" / f"{i:03}.parquet")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/proc/self/fd").iterdir()]) + 60, before[1]))
+    try:
+        index = build_index(tmp_path / "edges", tmp_path / "index")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(decoded(index, "edge", (0, 1, 2))) == 120
 
 
 @settings(max_examples=300, deadline=None)

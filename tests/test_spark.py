@@ -216,6 +216,19 @@ def test_frames_of_any_kind_of_id_with_properties(spark):
     assert [(row.a, row.b, row.e_note) for row in found] == [(one, two, "y")]
 
 
+def test_times_of_a_frame_keep_their_instant_in_any_zone(spark):
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        rows = (
+            "SELECT timestamp'2024-05-01 12:00:00' AS src, timestamp'2024-05-01 13:00:00' AS dst, timestamp'2024-06-01' AS day"
+        )
+        graph = bj.Graph(spark.sql(rows))
+        assert graph.count("q(a,b,e) := edge(a,b,e), e.day = '2024-05-31T22:00:00'") == 1
+        assert graph.find("q(a,b) := edge(a,b)").selectExpr("date_format(a, 'HH:mm') AS a").collect()[0].a == "12:00"
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+
+
 def test_null_ids_of_a_frame_are_counted_and_dropped_on_request(spark):
     frame = spark.createDataFrame([(1, 2), (None, 3), (4, None)], "src int, dst int")
     with pytest.raises(bj.SourceError, match="2 of the 3 edges of the DataFrame have a NULL id"):

@@ -18,8 +18,9 @@ from bigjoin.index.run import Run, in_threads
 from bigjoin.index.writer import writing
 from bigjoin.ingest.assembly import Chunks
 from bigjoin.ingest.build import Blueprint, Relation, build, scan_files
+from bigjoin.ingest.columns import common_type
 from bigjoin.ingest.copy import copy
-from bigjoin.ingest.files import Table, open_edges, open_vertices
+from bigjoin.ingest.files import Table, open_files
 from bigjoin.ingest.memory import open_table
 from bigjoin.ingest.scan import Scan, Values, distinct_values
 from bigjoin.ingest.table import EDGES, VERTICES, Kind, warn_left_out
@@ -39,6 +40,8 @@ Session: TypeAlias = "SparkSession | Callable[[], SparkSession] | None"
 
 Held: TypeAlias = "DataFrame | list[pa.RecordBatch]"
 """Rows that are not in files: a DataFrame, or batches in memory."""
+
+MOST_SHARDS = 1 << 20
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -74,43 +77,95 @@ def build_index(
     path of an index is written again, with other shards or undirected.
     """
     path = Path(path)
-    if shards is not None and shards < 1:
-        raise BigjoinError(f"shards is {shards}; it must be at least 1")
+    if shards is not None and not 1 <= shards <= MOST_SHARDS:
+        raise BigjoinError(f"shards is {shards}; it must be at least 1, and at most {MOST_SHARDS:,}")
     if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
-        if parallel or any(given is not None for given in (vertices, columns, labels, types)):
+        if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, columns, labels, types)):
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
         return _rebuild(Index.open(edges), path, directed, shards, spark, progress, share)
     progress("looking at the source")
+    reader = _Reader(spark, properties=properties, drop_nulls=drop_nulls)
     named = edges if isinstance(edges, Mapping) else {EDGE: edges}
     if not named:
         raise BigjoinError("there are no edges: give at least one relation")
-    held: dict[int, Held] = {}
     relations: list[Relation] = []
     for name, rows in named.items():
-        table, kept = _open(rows, kind=EDGES, columns=columns, properties=properties, spark=spark)
+        table = reader.open(rows, EDGES, None if relations else columns, number=len(relations))
         whole = Relation(name, table, rowwise=parallel or len(table.schema) > 2)
-        for relation in (whole, *(_by_type(whole, types, kept, spark) if types is not None else ())):
+        for relation in (whole, *(reader.types_of(whole, types, len(relations)) if types is not None else ())):
             _check_name(relation.name, [other.name for other in relations])
-            held |= {} if kept is None else {len(relations): kept}
             relations.append(relation)
     of_vertices = None
     if vertices is not None:
-        of_vertices, kept = _open(vertices, kind=VERTICES, columns=None, properties=True, spark=spark)
-        held |= {} if kept is None else {len(relations): kept}
+        of_vertices = reader.open(vertices, VERTICES, None, number=len(relations))
+        if labels is not None and labels not in of_vertices.schema.names[1:]:
+            others = ", ".join(of_vertices.schema.names[1:]) or "none"
+            raise SourceError(f"{of_vertices.source} has no column {labels!r} for labels; its further columns are: {others}")
     blueprint = Blueprint(
         tuple(relations),
         of_vertices,
+        ids=_type_of_ids([relation.table for relation in relations] + ([of_vertices] if of_vertices else [])),
         labels=labels,
         directed=directed is not False,
         shards=shards or 1,
         drop_nulls=drop_nulls,
-        may_be_empty=bool(held),
+        may_be_empty=bool(reader.held),
     )
-    _refuse_mixed(blueprint.tables)
-    in_memory = len(held) == len(blueprint.tables) and blueprint.rows is not None
-    if in_memory or (blueprint.rows is not None and blueprint.rows <= ALONE):
-        return _build_here(blueprint, path, held, progress)
-    return ingest(_session(spark), blueprint, path, held=held, progress=progress, share=share)
+    rows = blueprint.rows
+    if rows is not None and (rows <= ALONE or reader.holds_all(blueprint)):
+        return _build_here(blueprint, path, reader.held, progress)
+    return ingest(_session(spark), blueprint, path, held=reader.held, progress=progress, share=share)
+
+
+class _Reader:
+    """Opens tables, and holds the rows of those that are not in files which tasks can read."""
+
+    def __init__(self, spark: Session, *, properties: bool, drop_nulls: bool) -> None:
+        self.spark, self.properties, self.drop_nulls = spark, properties, drop_nulls
+        self.held: dict[int, Held] = {}
+        """Rows by the number of their table."""
+
+    def open(self, rows: Rows, kind: Kind, columns: Sequence[str] | None, *, number: int) -> Table:
+        """Return what is known of a table."""
+        held: Held
+        options: dict[str, Any] = {"columns": columns, "properties": self.properties or kind is VERTICES}
+        if isinstance(rows, (str, Path)) and not is_remote(str(rows)):
+            large = Path(rows).is_file() and Path(rows).stat().st_size > LARGE
+            return open_files(str(rows), kind, **options, drop_nulls=self.drop_nulls, run=self.run(large=large))
+        if isinstance(rows, (str, Path)):
+            table, held = frame_table(read_frame(_session(self.spark), str(rows)), str(rows), kind, **options)
+        elif hasattr(rows, "mapInArrow"):
+            table, held = frame_table(rows, "the DataFrame", kind, **options)
+        else:
+            table, held = open_table(rows, kind, **options)
+        self.held[number] = held
+        return table
+
+    def run(self, *, large: bool) -> Run:
+        """Return how to look through a source: by Spark if it is large."""
+        return runner(_session(self.spark)) if large else in_threads
+
+    def types_of(self, whole: Relation, column: str, number: int) -> list[Relation]:
+        """Return a relation for each value of a column of types."""
+        table, held = whole.table, self.held.get(number)
+        if column not in table.schema.names[2:]:
+            others = ", ".join(table.schema.names[2:]) or "none"
+            raise SourceError(f"{table.source} has no column {column!r} for types; its further columns are: {others}")
+        if held is None:
+            run = self.run(large=table.rows is None or table.rows > ALONE)
+            values = {value for found in run(Values(column), table.splits) for value in found}
+        elif isinstance(held, list):
+            values = set(distinct_values(held, column))
+        else:
+            values = {row[0] for row in held.select(column).distinct().collect()} - {None}
+        names = {value: str(value) for value in values if _NAME.fullmatch(str(value))}
+        warn_left_out(table.source, sorted(str(v) for v in values - names.keys()), "no relation can have that name", "type")
+        return [replace(whole, name=name, only=(column, value)) for value, name in sorted(names.items(), key=lambda e: e[1])]
+
+    def holds_all(self, blueprint: Blueprint) -> bool:
+        """Tell whether every table is in memory."""
+        whole = [n for n in range(len(blueprint.tables)) if not blueprint.is_part(n)]
+        return all(isinstance(self.held.get(number), list) for number in whole)
 
 
 def undirected_copy(index: Index, path: Path) -> Index:
@@ -131,13 +186,13 @@ def _rebuild(
     """Write an index again, by Spark if it is large."""
     relations = index.statistics.relations.values()
     run: Run = in_threads
-    if sum(relation.tuples for relation in relations) > ALONE:
+    if sum((relation.rows or relation).tuples for relation in relations) > ALONE:
         run = runner(_session(spark), share)
     directed = directed is not False and not any(relation.symmetric for relation in relations)
     with writing(path) as writer:
         content = copy(index, writer.folder, run, directed=directed, shards=shards or index.shards, progress=progress)
         progress("committing")
-        return writer.commit(content)
+        return writer.commit(content, run)
 
 
 def _build_here(blueprint: Blueprint, path: Path, held: Mapping[int, Any], progress: Callable[[str], None]) -> Index:
@@ -157,42 +212,6 @@ def _session(spark: Session) -> SparkSession:
     return spark() if callable(spark) else spark
 
 
-def _open(
-    rows: Rows, *, kind: Kind, columns: Sequence[str] | None, properties: bool, spark: Session
-) -> tuple[Table, Held | None]:
-    """Return what is known of a table, and its rows if they are not in files that tasks can read."""
-    if isinstance(rows, (str, Path)):
-        if not is_remote(str(rows)):
-            large = Path(rows).is_file() and Path(rows).stat().st_size > LARGE
-            run = runner(_session(spark)) if large else in_threads
-            if kind is VERTICES:
-                return open_vertices(str(rows), columns=columns, run=run), None
-            return open_edges(str(rows), columns=columns, properties=properties, run=run), None
-        return frame_table(read_frame(_session(spark), str(rows)), str(rows), kind, properties=properties)
-    if hasattr(rows, "mapInArrow"):
-        return frame_table(rows, "the DataFrame", kind, properties=properties)
-    return open_table(rows, kind, properties=properties)
-
-
-def _by_type(whole: Relation, column: str, held: Held | None, spark: Session) -> list[Relation]:
-    """Return a relation for each value of a column of types."""
-    table = whole.table
-    if column not in table.schema.names[2:]:
-        others = ", ".join(table.schema.names[2:]) or "none"
-        raise SourceError(f"{table.source} has no column {column!r} for types; its further columns are: {others}")
-    if held is None:
-        large = table.rows is None or table.rows > ALONE
-        run = runner(_session(spark)) if large else in_threads
-        values = {value for found in run(Values(column), table.splits) for value in found}
-    elif isinstance(held, list):
-        values = set(distinct_values(held, column))
-    else:
-        values = {row[0] for row in held.select(column).distinct().collect()} - {None}
-    named = {value: str(value) for value in values if _NAME.fullmatch(str(value))}
-    warn_left_out(table.source, sorted(str(value) for value in values - named.keys()), "no relation can have that name", "type")
-    return [replace(whole, name=name, only=(column, value)) for value, name in sorted(named.items(), key=lambda e: e[1])]
-
-
 def _check_name(name: str, others: Sequence[str]) -> None:
     if not _NAME.fullmatch(name):
         raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
@@ -200,12 +219,19 @@ def _check_name(name: str, others: Sequence[str]) -> None:
         raise BigjoinError(f"there would be two relations {name!r}: rename one, or the type of edges with that name")
 
 
-def _refuse_mixed(tables: Sequence[Table]) -> None:
-    """Refuse tables whose ids could not be in one dictionary."""
-    first = tables[0]
-    for table in tables[1:]:
-        if table.schema.field(0).type != first.schema.field(0).type:
+def _type_of_ids(tables: Sequence[Table]) -> pa.DataType:
+    """Return the type of all ids; refuse tables whose ids could not be in one dictionary."""
+    first, *others = tables
+    found = first.schema.field(0).type
+    texts = [table for table in tables if table.schema.field(0).type == pa.string()]
+    for table in others:
+        kind = table.schema.field(0).type
+        common = common_type(found, kind)
+        if common is None and texts and all(table in texts or table.is_text for table in tables):
+            return pa.string()  # integers of a text file are spelled as they print
+        if common is None:
             raise SourceError(
-                f"the ids of {table.source} are {table.schema.field(0).type}, and those of {first.source} are "
-                f"{first.schema.field(0).type}: cast one of them"
+                f"the ids of {table.source} are {kind}, and those of {first.source} are {found}: cast one of them"
             )
+        found = common
+    return found

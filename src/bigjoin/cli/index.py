@@ -89,10 +89,12 @@ def _build(
         if not is_remote(path) and not Path(path).exists():
             raise SourceError(f"there is no file or directory {path}")
     whole = not is_remote(source) and is_index(Path(source))
+    if whole and (len(paths) > 1 or name != "edge"):
+        raise click.UsageError(f"{source} is an index: --name and --relation are for tables of edges")
     with Reporter(quiet=options.quiet) as report:
         started = time.perf_counter()
         built = build_index(
-            source if whole and len(paths) == 1 else paths,
+            source if whole else paths,
             directory,
             vertices=vertices,
             directed=not options.undirected,

@@ -35,6 +35,8 @@ from bigjoin.index.manifest import (
 )
 from bigjoin.index.run import Run, in_threads
 
+LARGE = 1 << 30
+"""Bytes beyond which files are sealed where stages run."""
 RETENTION = 3600.0
 """Seconds for which a superseded version is kept when the next one is written."""
 
@@ -48,9 +50,13 @@ class Writer:
         self.folder = path / f"{BUILD}{self.identity}"
 
     def commit(self, content: dict[str, Any], run: Run = in_threads) -> Index:
-        """Seal the files of the build's folder, and replace the manifest; `content` is what the build decides of it."""
+        """Seal the files of the build's folder, by `run` if they are large, and replace the manifest.
+
+        `content` is what the build decides of the manifest.
+        """
         files = sorted(file for file in self.folder.iterdir() if file.is_file())
-        seals = run(seal, [str(file) for file in files])
+        large = sum(file.stat().st_size for file in files) > LARGE
+        seals = (run if large else in_threads)(seal, [str(file) for file in files])
         sync(self.folder)
         superseded = self._superseded()
         manifest = {

@@ -10,8 +10,8 @@
     vertices  the vertex table's columns by code, and its labels           only where there is such a table
 
 A stage is a function from a JSON-like item to a JSON-like result; data travels between stages in files of the build's own
-folder. `run` decides where a stage runs: in Spark's tasks, or one item after another. Every stage holds a bounded number of
-rows, whatever the size of the graph; only the numbering looks at all vertices at once.
+folder. `run` decides where a stage runs: in Spark's tasks, or in threads. Every stage holds a bounded number of rows,
+whatever the size of the graph; only the numbering and the labels look at all vertices at once.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
@@ -37,6 +38,7 @@ from bigjoin.ingest.vertices import write_dictionary, write_vertices
 CLOSE = 2
 """How many times as many integers as rows may lie between the smallest id and the largest, if distances are to be ranks."""
 CLOSE_ANYWAY = 1 << 20
+"""So many integers are few, however few the rows."""
 FEW = 8
 """Ranges of ids up to which they are merged here: a Spark job would take longer."""
 
@@ -56,7 +58,9 @@ class Blueprint:
     """What is to be built."""
 
     relations: tuple[Relation, ...]
-    vertices: Table | None = None
+    vertices: Table | None
+    ids: pa.DataType
+    """The type that all ids get."""
     labels: str | None = None
     """The column of the vertex table that holds labels; None looks for `label`."""
     directed: bool = True
@@ -68,18 +72,22 @@ class Blueprint:
     def tables(self) -> list[Table]:
         return [relation.table for relation in self.relations] + ([self.vertices] if self.vertices is not None else [])
 
+    def is_part(self, number: int) -> bool:
+        """Tell whether a table is some of the rows of another."""
+        return number < len(self.relations) and self.relations[number].only is not None
+
     @property
     def rows(self) -> int | None:
-        counts = [table.rows for table in self.tables]
+        counts = [table.rows for number, table in enumerate(self.tables) if not self.is_part(number)]
         return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
 
     def item(self, number: int) -> dict[str, Any]:
         """Return what a stage must know about a table."""
         if number == len(self.relations):
-            return {"table": number, "keys": 1, "rowwise": True, "only": None, "directed": self.directed}
+            return {"table": number, "keys": 1, "rowwise": True, "directed": self.directed, "parts": []}
         relation = self.relations[number]
-        described = {"rowwise": relation.rowwise, "only": relation.only, "directed": self.directed}
-        return {"table": number, "keys": 2, **described}
+        parts = [(n, *r.only) for n, r in enumerate(self.relations) if r.only is not None and r.table is relation.table]
+        return {"table": number, "keys": 2, "rowwise": relation.rowwise, "directed": self.directed, "parts": parts}
 
 
 def scan_files(scan: Scan, items: Sequence[dict[str, Any]], run: Run) -> Chunks:
@@ -102,11 +110,11 @@ def build(
 
 
 def _build(blueprint: Blueprint, assembly: Assembly, scan: Callable[[Scan, list[dict[str, Any]]], Chunks]) -> dict[str, Any]:
-    tables = enumerate(blueprint.tables)
-    items = [{**blueprint.item(number), "split": split} for number, table in tables for split in table.splits]
+    whole = [(number, table) for number, table in enumerate(blueprint.tables) if not blueprint.is_part(number)]
+    items = [{**blueprint.item(number), "split": split} for number, table in whole for split in table.splits]
     base, size = _close(blueprint)
     assembly.progress("reading edges")
-    chunks = scan(Scan(assembly.exchange, base, size), items)
+    chunks = scan(Scan(assembly.exchange, base, size, blueprint.ids), items)
     _refuse(blueprint, chunks)
     ids: Chunks = []
     if base is None:
@@ -120,7 +128,7 @@ def _build(blueprint: Blueprint, assembly: Assembly, scan: Callable[[Scan, list[
     assembly.progress("ranking vertices")
     every_part = [part for mine in parts.values() for part in mine]
     numbering = number_vertices(every_part, [chunk["ranks"] for chunk in of_vertices], size, assembly.exchange)
-    write_dictionary(assembly, numbering, base, ids, blueprint.tables[0].schema.field(0).type)
+    write_dictionary(assembly, numbering, base, ids, blueprint.ids)
     code = Code(assembly.exchange, numbering.codes, Shards(blueprint.shards, numbering.size))
     rows = [sum(chunk["rows"] for chunk in named[r.name]) for r in blueprint.relations if r.rowwise]
     kind = np.dtype(code_type(max(numbering.size, *rows, 0)))
@@ -150,7 +158,7 @@ def _refuse(blueprint: Blueprint, chunks: Chunks) -> None:
                 f"{read - rows} of the {read} {what} of {table.source} have a NULL id: drop them first, "
                 "or build an index with --drop-nulls (drop_nulls=True)"
             )
-        if not rows and not blueprint.may_be_empty:
+        if not rows and not blueprint.may_be_empty and not blueprint.is_part(number):
             raise SourceError(f"{table.source} has no {what}: it is empty")
 
 
@@ -189,7 +197,7 @@ def _close(blueprint: Blueprint) -> tuple[int | None, int]:
     """Return the smallest id and how many integers lie from it to the largest, if these are few enough to stand for ranks."""
     spans = [table.span for table in blueprint.tables]
     rows = blueprint.rows
-    if rows is None or any(span is None for span in spans) or not spans:
+    if rows is None or not pa.types.is_integer(blueprint.ids) or any(span is None for span in spans):
         return None, 0
     low, high = min(span[0] for span in spans if span), max(span[1] for span in spans if span)
     size = high - low + 1

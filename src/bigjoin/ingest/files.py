@@ -20,34 +20,44 @@ __all__ = ["Table", "open_edges", "open_vertices", "read"]
 PARQUET = (".parquet", ".parq", ".pq")
 
 
-def open_edges(source: str, *, columns: Sequence[str] | None = None, properties: bool = True, run: Run = in_threads) -> Table:
-    """Return what a file or folder holds as edges: src, dst, and the other columns as properties.
-
-    `columns` picks src, dst and the properties from a source with titles, and names the columns of one without. Text has to be
-    looked through before its types are known: `run` does that, piece by piece.
-    """
-    return _open(source, EDGES, columns, properties, run)
+def open_edges(source: str, *, columns: Sequence[str] | None = None, properties: bool = True) -> Table:
+    """Return what a file or folder holds as edges: src, dst, and the other columns as properties."""
+    return open_files(source, EDGES, columns=columns, properties=properties)
 
 
-def open_vertices(source: str, *, columns: Sequence[str] | None = None, run: Run = in_threads) -> Table:
+def open_vertices(source: str, *, columns: Sequence[str] | None = None) -> Table:
     """Return what a file or folder holds as vertices: id, and the other columns as properties."""
-    return _open(source, VERTICES, columns, True, run)
+    return open_files(source, VERTICES, columns=columns)
 
 
-def read(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Read one piece of a table, in batches with exactly the table's schema."""
-    with reading(split["source"]):
-        yield from read_parquet(split) if split["format"] == "parquet" else read_text(split)
+def open_files(
+    source: str,
+    kind: Kind,
+    *,
+    columns: Sequence[str] | None = None,
+    properties: bool = True,
+    drop_nulls: bool = False,
+    run: Run = in_threads,
+) -> Table:
+    """Return what a file or folder holds as edges or vertices.
 
-
-def _open(source: str, kind: Kind, columns: Sequence[str] | None, properties: bool, run: Run) -> Table:
+    `columns` picks the ids and the properties from a source with titles, and names the columns of one without. Text has to be
+    looked through before its types are known: `run` does that, piece by piece. `drop_nulls` lets lines pass that lack an id.
+    """
     with reading(source):
         path = Path(source).absolute()
         if path.suffix.lower() in UNREADABLE:
             raise SourceError(f"{source}: bigjoin does not read {path.suffix}; use {', '.join(COMPRESSED)} or no compression")
         if not path.exists():
             raise SourceError(f"there is no file {source}")
-        is_parquet = path.is_dir() or format_suffix(source) in PARQUET
-        if is_parquet:
+        if path.is_dir() and not any(path.rglob("*.parquet")):
+            raise SourceError(f"{source} is neither an index (it has no manifest.json) nor a folder of Parquet files")
+        if path.is_dir() or format_suffix(source) in PARQUET:
             return open_parquet(source, kind, columns=columns, properties=properties)
-        return open_text(source, kind, columns=columns, properties=properties, run=run)
+        return open_text(source, kind, columns=columns, properties=properties, drop_nulls=drop_nulls, run=run)
+
+
+def read(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Read one piece of a table, in batches with exactly the table's schema."""
+    with reading(split["source"]):
+        yield from read_parquet(split) if split["format"] == "parquet" else read_text(split)

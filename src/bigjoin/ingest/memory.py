@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -18,10 +18,10 @@ TABLE = "the table"
 """What a table is called that has no path."""
 
 
-def open_table(rows: Any, kind: Kind, *, properties: bool) -> tuple[Table, list[pa.RecordBatch]]:
+def open_table(rows: Any, kind: Kind, *, columns: Sequence[str] | None, properties: bool) -> tuple[Table, list[pa.RecordBatch]]:
     """Return what is known of an Arrow table or a pandas frame, and its rows."""
     table = rows if isinstance(rows, pa.Table) else _from_pandas(rows)
-    keys, others = choose(kind, table.column_names, TABLE, columns=None, properties=properties)
+    keys, others = choose(kind, table.column_names, TABLE, columns=columns, properties=properties)
     types = [id_type(table.schema.field(name).type, name, TABLE) for name in keys]
     common = types[0] if len(types) == 1 else common_type(types[0], types[1])
     if common is None:
@@ -34,8 +34,8 @@ def open_table(rows: Any, kind: Kind, *, properties: bool) -> tuple[Table, list[
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in table.to_batches(max_chunksize=BATCH):
-            columns = [cast(batch.column(name), becomes, column=name, source=TABLE) for name, _, becomes in fields]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            arrays = [cast(batch.column(name), becomes, column=name, source=TABLE) for name, _, becomes in fields]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     held = list(batches())
     span = _span(held, len(keys)) if pa.types.is_integer(common) else None

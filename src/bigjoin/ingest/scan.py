@@ -38,6 +38,8 @@ class Scan:
     """The smallest id, where ids are close together; None where a dictionary is needed."""
     size: int
     """How many ids lie between the smallest and the largest."""
+    kind: pa.DataType
+    """The type that all ids get."""
 
     def __call__(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         return list(self.chunks(read(item["split"]), item))
@@ -46,11 +48,12 @@ class Scan:
         """Give a description of each chunk that was written."""
         for table in _gathered(batches):
             yield {"table": item["table"], **self._chunk(table, item)}
+            for number, column, value in item["parts"]:
+                part = table.filter(pc.equal(table[column], pa.scalar(value, table.schema.field(column).type)))
+                if part.num_rows:
+                    yield {"table": number, **self._chunk(part, item)}
 
     def _chunk(self, table: pa.Table, item: dict[str, Any]) -> dict[str, Any]:
-        if item["only"] is not None:
-            column, value = item["only"]
-            table = table.filter(pc.equal(table[column], pa.scalar(value, table.schema.field(column).type)))
         columns = table.columns[: item["keys"]]
         read_rows = table.num_rows
         if any(column.null_count for column in columns):
@@ -63,7 +66,7 @@ class Scan:
         if self.base is not None:
             ranks = [self._distances(column) for column in columns]
         else:
-            ids, places = sorted_unique(pa.concat_arrays([column.combine_chunks() for column in columns]))
+            ids, places = sorted_unique(pa.concat_arrays([column.cast(self.kind).combine_chunks() for column in columns]))
             chunk["ids"] = write_ids(ids, self.folder)
             ranks = np.split(places, len(columns))
         if len(ranks) == 2:

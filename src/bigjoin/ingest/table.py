@@ -31,6 +31,10 @@ class Table:
     rows: int | None
     span: tuple[int, int] | None
 
+    @property
+    def is_text(self) -> bool:
+        return bool(self.splits) and self.splits[0]["format"] == "text"
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -63,6 +67,8 @@ def choose(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return which of a source's columns are ids and which are properties: those asked for, else by their names and places."""
     width = len(kind.ends)
+    if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
+        raise SourceError(f"{source} has two columns called {twice!r}: rename one of them")
     if len(names) < width:
         raise SourceError(f"{source} has {len(names)} column(s); {kind.need}")
     if columns is not None:

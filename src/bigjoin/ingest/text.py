@@ -65,7 +65,7 @@ class Findings:
         return cls(**{**found, "types": tuple(types), "span": span})
 
 
-def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, run: Run) -> Table:
+def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, drop_nulls: bool, run: Run) -> Table:
     """Return what a text file holds; it is looked through once, by `run`, in bounded memory."""
     path = Path(source).absolute()
     head = _head(source, path)
@@ -98,7 +98,7 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
     splits = [{**layout, "begin": begin, "end": end} for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
     pieces = [Findings.from_json(piece) for piece in run(LookThrough(len(keys)), splits)]
     found = reduce(Findings.__add__, pieces, Findings(0, 0, None, 0, None, None, (None,) * (len(keys) + len(others))))
-    _check(found, source, kind)
+    _check(found, source, kind, drop_nulls=drop_nulls)
     key_type = pa.int64() if all(type_of(types) == pa.int64() for types in found.types[: len(keys)]) else pa.string()
     kinds = [key_type] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
     schema = pa.schema(list(zip((*kind.ends, *others), kinds, strict=True)))
@@ -147,7 +147,7 @@ def _findings(fields: Fields, keys: int, *, garbled: bool, quoted: bool) -> Find
     return Findings(len(fields), short, example, 0, unclosed, (int(ids.min()), int(ids.max())), types)
 
 
-def _check(found: Findings, source: str, kind: Kind) -> None:
+def _check(found: Findings, source: str, kind: Kind, *, drop_nulls: bool) -> None:
     if not found.rows:
         raise SourceError(f"{source} has no {kind.noun}: nothing follows its column titles")
     if found.unclosed is not None:
@@ -155,12 +155,12 @@ def _check(found: Findings, source: str, kind: Kind) -> None:
             f"{source} has a quote that opens and does not close in its line, {found.unclosed!r}: fields with line breaks are "
             "not read; write the file as Parquet, or without them"
         )
-    if found.short and kind is EDGES:
+    if found.short and kind is EDGES and not drop_nulls:
         raise SourceError(
             f"{found.short} of {found.rows} lines of {source} do not have two columns, for example {found.example!r}; "
             "an edge is 'src dst', separated by spaces, a tab or a comma"
         )
-    if found.short:
+    if found.short and not drop_nulls:
         raise SourceError(f"{found.short} of {found.rows} lines of {source} have no id, for example {found.example!r}")
     if found.garbled:
         raise SourceError(f"{found.garbled} lines of {source} are not UTF-8 text: convert the file, for example with iconv")

@@ -18,7 +18,7 @@ from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Numbering
 from bigjoin.ingest.ids import read_table, write_table
 from bigjoin.ingest.runs import PART
-from bigjoin.ingest.table import Table
+from bigjoin.ingest.table import Table, warn_left_out
 
 IDS = 1 << 20
 """Ids written together."""
@@ -87,8 +87,6 @@ def write_vertices(
     """Write the columns of the vertex table by code, and the lists of its labels, which are in a column of theirs."""
     names = table.schema.names[1:]
     column = next((n for n in names if n == labels or (labels is None and n.lower() == "label")), None)
-    if labels is not None and column is None:
-        raise SourceError(f"{table.source} has no column {labels!r} for labels; it has {', '.join(table.schema.names)}")
     placed = assembly.run(SortVertices(assembly.exchange, code), [c for c in chunks if c["rows"]]) if names else []
     if not placed:
         return
@@ -103,10 +101,12 @@ def write_vertices(
         raise SourceError(f"{twice} ids of {table.source} come more than once, for example {shown!r}: a vertex is one row")
     assembly.add_properties(VERTEX, files)
     if column is not None:
-        _write_labels(assembly, pa.chunked_array([c for file in files for c in read_table(file)[column].chunks]), kind)
+        _write_labels(
+            assembly, table.source, pa.chunked_array([c for file in files for c in read_table(file)[column].chunks]), kind
+        )
 
 
-def _write_labels(assembly: Assembly, column: pa.ChunkedArray, kind: np.dtype[Any]) -> None:
+def _write_labels(assembly: Assembly, source: str, column: pa.ChunkedArray, kind: np.dtype[Any]) -> None:
     """Write the codes of each label, one list after another, and enter a relation for each label that a rule can name."""
     file = assembly.folder / f"{VERTEX}.labels.npy"
     encoded = column.combine_chunks().dictionary_encode()
@@ -114,10 +114,12 @@ def _write_labels(assembly: Assembly, column: pa.ChunkedArray, kind: np.dtype[An
     codes = np.argsort(numbers, kind="stable")
     np.save(file, codes.astype(kind))
     starts = np.searchsorted(numbers[codes], np.arange(len(encoded.dictionary) + 1)).tolist()
+    unnamed: list[str] = []
     for number, value in enumerate(encoded.dictionary.to_pylist()):
         label, (first, last) = str(value), starts[number : number + 2]
         if not label.isidentifier() or not label.isascii():
-            continue  # `a.label = "..."` still selects it
+            unnamed.append(label)
+            continue
         if label in assembly.relations:
             raise SourceError(f"the label {label!r} has the name of a relation: rename one of them")
         count = last - first
@@ -130,3 +132,5 @@ def _write_labels(assembly: Assembly, column: pa.ChunkedArray, kind: np.dtype[An
             "loops": count,
             "orders": {"0": {"levels": [level], "lists": lists}},
         }
+    if unnamed and not all(label.lstrip("-").isdigit() for label in unnamed):
+        warn_left_out(source, unnamed[:5], "no relation can have that name; a filter on the column still selects it", "label")

@@ -48,7 +48,7 @@ def ingest(
     with writing(path) as writer:
         content = build(blueprint, writer.folder, run, scan=scan, progress=progress)
         progress("committing")
-        return writer.commit(content)
+        return writer.commit(content, run)
 
 
 def runner(spark: SparkSession, share: Callable[[float], None] | None = None) -> Run:

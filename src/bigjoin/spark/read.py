@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.ingest.table import Kind, Table, choose, edge_columns, warn_left_out
 from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
-from bigjoin.spark.session import scratch_directory
 
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _TEXTS = (T.StringType, T.VarcharType, T.CharType)
@@ -38,9 +37,14 @@ def read_frame(spark: SparkSession, source: str) -> DataFrame:
         return spark.read.parquet(source)
 
 
-def frame_table(frame: DataFrame, source: str, kind: Kind, *, properties: bool) -> tuple[Table, DataFrame]:
+def frame_table(
+    frame: DataFrame, source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool
+) -> tuple[Table, DataFrame]:
     """Return what is known of a frame, and the frame with its ids first, of one type, and what can be properties."""
-    names, others = choose(kind, frame.columns, source, columns=None, properties=properties)
+    names, others = choose(kind, frame.columns, source, columns=columns, properties=properties)
+    lower = [name.lower() for name in frame.columns]
+    if twice := next((name for name in (*names, *others) if lower.count(name.lower()) > 1), None):
+        raise SourceError(f"{source} has two columns called {twice!r}, to Spark: rename one of them")
     types = [frame.schema[name].dataType for name in names]
     for name, found in zip(names, types, strict=True):
         if not isinstance(found, _IDS):
@@ -157,17 +161,6 @@ def _is_text(column: str) -> Column:
 
 def _quoted(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
-
-
-def spark_path(path: Path) -> str:
-    """Return a path as Spark takes it: by a link, if it has characters that mean something there, or a name that is skipped."""
-    plain = re.fullmatch(r"[A-Za-z0-9_./-]+", str(path)) and not path.name.startswith(("_", "."))
-    if not plain:
-        suffixes = "".join(s for s in path.suffixes[-2:] if s.isascii() and s[1:].isalnum())
-        link = scratch_directory("link") / f"source{suffixes}"
-        link.symlink_to(path)
-        path = link
-    return path.as_uri()
 
 
 @contextmanager

@@ -18,16 +18,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bigjoin import indexing
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index import dictionary
 from bigjoin.index.directory import Index
 from bigjoin.index.run import in_turn
 from bigjoin.index.writer import verify, writing
-from bigjoin.indexing import build_index
 from bigjoin.ingest import build as build_module
-from bigjoin.ingest import copy as copy_module
 from bigjoin.ingest import ids as ids_module
-from bigjoin.ingest import memory, runs, scan, vertices
+from bigjoin.ingest import memory, vertices
 from bigjoin.ingest.copy import copy
 from bigjoin.ingest.ids import sort_order
 
@@ -40,16 +39,20 @@ KINDS = {
 }
 
 
+PART = 4
+"""Cut everything after a few rows, so that every stage has several parts."""
+
+
 @pytest.fixture(autouse=True)
 def tiny_pieces(monkeypatch):
-    """Cut everything after a few rows, so that every stage has several parts."""
-    for module in (runs, copy_module, vertices):
-        monkeypatch.setattr(module, "PART", 4)
-    monkeypatch.setattr(scan, "CHUNK", 5)
     monkeypatch.setattr(memory, "BATCH", 3)
     monkeypatch.setattr(ids_module, "RANGE", 6)
     monkeypatch.setattr(vertices, "IDS", 3)
     monkeypatch.setattr(build_module, "CLOSE_ANYWAY", 20)
+
+
+def build_index(*arguments, **options):
+    return indexing.build_index(*arguments, part_size=PART, **options)
 
 
 def decoded(index: Index, relation: str, columns: tuple[int, ...]) -> list[tuple]:
@@ -127,7 +130,7 @@ def test_an_index_holds_what_its_tables_hold(rows, kind, directed, shards, keep,
             odd = index.extensions("odd", (0,)).values.tolist() if "odd" in labels else []
             assert odd == [code for code, v in enumerate(wanted) if of_vertices.get(v, (None,))[0] == "odd"]
         with writing(Path(folder) / "again") as writer:
-            content = copy(index, writer.folder, in_turn, directed=directed, shards=shards + 1)
+            content = copy(index, writer.folder, in_turn, directed=directed, shards=shards + 1, part=PART)
             again = writer.commit(content)
         verify(again)
         assert again.shards == shards + 1

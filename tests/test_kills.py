@@ -24,19 +24,18 @@ from itertools import count
 import pyarrow as pa
 import pyarrow.parquet as pq
 from bigjoin import indexing
-from bigjoin.ingest import runs
 from tests.test_kills import GRAPHS, graph
 spark = None
 if sys.argv[2] == "spark":
     from bigjoin.spark.session import get_session
     spark = get_session("local[2]")
-    indexing.ALONE, runs.PART = 0, 700
+    indexing.ALONE = 0
 
 
 def build(number, path):
     src, dst = zip(*graph(number % GRAPHS))
     pq.write_table(pa.table({"src": src, "dst": dst, "weight": src}), sys.argv[1] + ".parquet")
-    indexing.build_index(sys.argv[1] + ".parquet", path, shards=1 + number % 3, spark=spark)
+    indexing.build_index(sys.argv[1] + ".parquet", path, shards=1 + number % 3, part_size=700, spark=spark)
 
 
 build(0, sys.argv[1] + ".warm")

@@ -17,8 +17,7 @@ import bigjoin as bj
 from bigjoin import indexing
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
-from bigjoin.ingest import copy as copy_module
-from bigjoin.ingest import parquet, runs, text, vertices
+from bigjoin.ingest import parquet, text
 from bigjoin.languages import parse
 from bigjoin.spark.tasks import run_tasks
 from tests.oracles import naive
@@ -175,15 +174,13 @@ def test_sparks_tasks_write_the_bytes_that_this_process_writes(spark, tmp_path, 
     edges = pa.table(columns | {"weight": rng.random(5000)})
     pq.write_table(edges, tmp_path / "edges.parquet", row_group_size=700)
     pq.write_table(pa.table({"id": edges["src"].unique(), "label": ["odd", "even"] * 150}), tmp_path / "vertices.parquet")
-    for module in (runs, copy_module, vertices):
-        monkeypatch.setattr(module, "PART", 1000)
     monkeypatch.setattr(parquet, "SPLIT", 1000)
     found = []
     for alone in (10**9, 0):
         monkeypatch.setattr(indexing, "ALONE", alone)
-        options = {"directed": directed, "spark": spark, "vertices": tmp_path / "vertices.parquet"}
+        options = {"directed": directed, "spark": spark, "vertices": tmp_path / "vertices.parquet", "part_size": 1000}
         index = build_index(tmp_path / "edges.parquet", tmp_path / f"index{alone}", **options)
-        again = build_index(index.path, tmp_path / f"again{alone}", shards=3, spark=spark)
+        again = build_index(index.path, tmp_path / f"again{alone}", shards=3, spark=spark, part_size=1000)
         verify(index)
         verify(again)
         found.append((checksums(index), checksums(again)))

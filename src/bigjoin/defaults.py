@@ -6,3 +6,6 @@ STRATEGIES = ("auto", "shared")
 
 BATCH_SIZE = 1 << 18
 """B': the proposals that one run keeps alive at a step."""
+
+PART_SIZE = 1 << 21
+"""Rows that a task of a build holds at once, about: its memory follows this, whatever the size of the graph."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import EDGE, Index
 from bigjoin.index.manifest import is_index
@@ -64,6 +65,7 @@ def build_index(
     types: str | None = None,
     columns: Sequence[str] | None = None,
     drop_nulls: bool = False,
+    part_size: int = PART_SIZE,
     spark: Session = None,
     progress: Callable[[str], None] = lambda _: None,
     share: Callable[[float], None] | None = None,
@@ -73,16 +75,19 @@ def build_index(
     `edges` holds one relation, called edge, or is a mapping of names to relations over one dictionary. Their columns beyond
     the two ends become properties, and `vertices` is a table of the vertices' properties, whose column `labels` (or label)
     gives each label a relation. So does each value of the column `types` of edges, beside the relation of all. `parallel`
-    keeps the rows of a relation apart that has no properties. `shards` is the number of workers that lists are dealt to. The
-    path of an index is written again, with other shards or undirected.
+    keeps the rows of a relation apart that has no properties. `shards` is the number of workers that lists are dealt to, and
+    `part_size` how many rows a task holds at once, about. The path of an index is written again, with other shards, or
+    undirected.
     """
     path = Path(path)
     if shards is not None and not 1 <= shards <= MOST_SHARDS:
         raise BigjoinError(f"shards is {shards}; it must be at least 1, and at most {MOST_SHARDS:,}")
+    if part_size < 1:
+        raise BigjoinError(f"part_size is {part_size}; it must be at least 1")
     if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
         if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, columns, labels, types)):
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
-        return _rebuild(Index.open(edges), path, directed, shards, spark, progress, share)
+        return _rebuild(Index.open(edges), path, directed, shards, part_size, spark, progress, share)
     progress("looking at the source")
     reader = _Reader(spark, properties=properties, drop_nulls=drop_nulls)
     named = edges if isinstance(edges, Mapping) else {EDGE: edges}
@@ -109,6 +114,7 @@ def build_index(
         directed=directed is not False,
         shards=shards or 1,
         drop_nulls=drop_nulls,
+        part=part_size,
         may_be_empty=bool(reader.held),
     )
     rows = blueprint.rows
@@ -179,6 +185,7 @@ def _rebuild(
     path: Path,
     directed: bool | None,
     shards: int | None,
+    part_size: int,
     spark: Session,
     progress: Callable[[str], None],
     share: Callable[[float], None] | None,
@@ -190,7 +197,8 @@ def _rebuild(
         run = runner(_session(spark), share)
     directed = directed is not False and not any(relation.symmetric for relation in relations)
     with writing(path) as writer:
-        content = copy(index, writer.folder, run, directed=directed, shards=shards or index.shards, progress=progress)
+        options: dict[str, Any] = {"directed": directed, "shards": shards or index.shards, "part": part_size}
+        content = copy(index, writer.folder, run, progress=progress, **options)
         progress("committing")
         return writer.commit(content, run)
 

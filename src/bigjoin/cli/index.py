@@ -12,12 +12,14 @@ import click
 from bigjoin.cli.options import Options, index_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import start_spark
+from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.paths import is_remote
 
 if TYPE_CHECKING:
     from bigjoin.index.directory import Index
 
+_PART = "Rows that a task holds at once; memory follows it."
 BAR = 40
 """Width of the longest bar of a histogram."""
 
@@ -35,6 +37,7 @@ BAR = 40
 @click.option("--parallel", is_flag=True, help="Give every row an id, also where there are no further columns.")
 @click.option("--drop-nulls", is_flag=True, help="Drop edges with a NULL id instead of refusing them.")
 @click.option("--shards", type=click.IntRange(min=1), metavar="N", help="Workers to deal the lists to [default: 1].")
+@click.option("--part-size", type=click.IntRange(min=1), metavar="N", default=PART_SIZE, show_default=True, help=_PART)
 @click.option("--info", is_flag=True, help="Show what the index SOURCE holds.")
 @click.option("--verify", is_flag=True, help="Compare every file with its checksum; with DIR, after building it.")
 @click.option("--vacuum", is_flag=True, help="Remove files of the index SOURCE that its current version does not need.")
@@ -71,6 +74,7 @@ def _build(
     parallel: bool,
     drop_nulls: bool,
     shards: int | None,
+    part_size: int,
 ) -> None:
     from bigjoin.index.manifest import check_target, is_index
     from bigjoin.index.writer import verify as verify_index
@@ -105,6 +109,7 @@ def _build(
             types=types,
             columns=[column.strip() for column in columns.split(",")] if columns else None,
             drop_nulls=drop_nulls,
+            part_size=part_size,
             spark=lambda: start_spark(options, report),
             progress=report.stage,
             share=report.share,

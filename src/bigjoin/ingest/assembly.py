@@ -30,9 +30,11 @@ Chunks: TypeAlias = list[dict[str, Any]]
 class Assembly:
     """The files of an index in the making: its folder, the exchange between stages below it, and how stages run."""
 
-    def __init__(self, folder: Path, run: Run, progress: Callable[[str], None], *, directed: bool, shards: int) -> None:
+    def __init__(
+        self, folder: Path, run: Run, progress: Callable[[str], None], *, directed: bool, shards: int, part: int
+    ) -> None:
         self.folder, self.run, self.progress = folder.absolute(), run, progress
-        self.directed, self.shards = directed, shards
+        self.directed, self.shards, self.part = directed, shards, part
         self.exchange = str(self.folder / "exchange")
         self.relations: dict[str, Any] = {}
         self.domains: dict[str, Any] = {}
@@ -56,7 +58,9 @@ class Assembly:
         for name, mine in chunks.items():
             runs = [chunk["run"] for chunk in mine if chunk["run"]["rows"]]
             sources = [{part: run[part] for part in ("file", "ranking") if part in run} for run in runs]
-            items += [{"relation": name, "runs": sources, "bounds": bounds} for bounds in (cut(runs) if runs else ())]
+            items += [
+                {"relation": name, "runs": sources, "bounds": bounds} for bounds in (cut(runs, self.part) if runs else ())
+            ]
         done = self.run(stage, items)
         parts: dict[str, Chunks] = {name: [] for name in chunks}
         for item, part in zip(items, done, strict=True):
@@ -78,7 +82,9 @@ class Assembly:
             runs = [run for item, run in zip(items, coded, strict=True) if item["relation"] == name]
             for order in range(2 if directed else 1):
                 stem = self.folder / f"{name}.{'0-1' if order == 0 else '1-0'}"
-                files[name, order], level = level_parts([r[order] for r in runs], stem, nodes=code.shards.size, kind=kind)
+                files[name, order], level = level_parts(
+                    [r[order] for r in runs], stem, nodes=code.shards.size, kind=kind, part=self.part
+                )
                 work += level
         self.run(write_part, work)
         for name, mine in parts.items():
@@ -106,7 +112,7 @@ class Assembly:
         directed = self.directed
         place = PlaceRows(self.exchange, code, str(upper[0]), str(upper[1]), pairs, size)
         runs = self.run(place, [{**chunk, "directed": directed} for chunk in chunks if chunk["rows"]])
-        files, parts = level_parts(runs, self.folder / f"{name}.0-1-2", nodes=pairs, kind=kind)
+        files, parts = level_parts(runs, self.folder / f"{name}.0-1-2", nodes=pairs, kind=kind, part=self.part)
         self.run(write_part, parts)
         domain = f"{name} edge"
         self.relations[name]["rows"] = {

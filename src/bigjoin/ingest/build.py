@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.run import Run, in_threads
@@ -66,6 +67,8 @@ class Blueprint:
     directed: bool = True
     shards: int = 1
     drop_nulls: bool = False
+    part: int = PART_SIZE
+    """Rows that a stage holds at once, about."""
     may_be_empty: bool = False
 
     @property
@@ -104,7 +107,7 @@ def build(
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Write the files of an index into a folder, and return what its manifest says about them."""
-    assembly = Assembly(folder, run, progress, directed=blueprint.directed, shards=blueprint.shards)
+    assembly = Assembly(folder, run, progress, directed=blueprint.directed, shards=blueprint.shards, part=blueprint.part)
     with assembly.exchanging():
         return _build(blueprint, assembly, scan or (lambda stage, items: scan_files(stage, items, run)))
 
@@ -114,7 +117,7 @@ def _build(blueprint: Blueprint, assembly: Assembly, scan: Callable[[Scan, list[
     items = [{**blueprint.item(number), "split": split} for number, table in whole for split in table.splits]
     base, size = _close(blueprint)
     assembly.progress("reading edges")
-    chunks = scan(Scan(assembly.exchange, base, size, blueprint.ids), items)
+    chunks = scan(Scan(assembly.exchange, base, size, blueprint.ids, blueprint.part), items)
     _refuse(blueprint, chunks)
     ids: Chunks = []
     if base is None:

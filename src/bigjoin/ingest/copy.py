@@ -12,20 +12,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.defaults import PART_SIZE
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Dedupe
-from bigjoin.ingest.runs import PART, write_run
+from bigjoin.ingest.runs import write_run
 from bigjoin.ingest.scan import edge_keys, write_ranks
 
 
 def copy(
-    index: Index, folder: Path, run: Run, *, directed: bool, shards: int, progress: Callable[[str], None] = lambda _: None
+    index: Index,
+    folder: Path,
+    run: Run,
+    *,
+    directed: bool,
+    shards: int,
+    part: int = PART_SIZE,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Write an index into a folder, and return what its manifest says about the files."""
-    assembly = Assembly(folder, run, progress, directed=directed, shards=shards)
+    assembly = Assembly(folder, run, progress, directed=directed, shards=shards, part=part)
     size = index.statistics.domains[VERTEX]
     kind = np.dtype(index.manifest["codes"])
     with assembly.exchanging():
@@ -34,7 +42,7 @@ def copy(
         for name, relation in index.statistics.relations.items():
             if relation.arity == 2:
                 tuples = relation.rows.tuples if relation.rows is not None else relation.tuples
-                items = [(first, min(first + PART, tuples)) for first in range(0, tuples, PART)]
+                items = [(first, min(first + part, tuples)) for first in range(0, tuples, part)]
                 chunks[name] = run(ReadTuples(assembly.exchange, index, name, directed), items)
         code = Code(assembly.exchange, None, Shards(shards, size))
         assembly.domains = {name: _link_domain(assembly, index, domain) for name, domain in index.manifest["domains"].items()}

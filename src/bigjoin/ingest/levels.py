@@ -35,7 +35,7 @@ def write_slice(file: str | Path, first: int, values: NDArray[Any]) -> None:
 
 
 def level_parts(
-    runs: Sequence[dict[str, Any]], stem: Path, *, nodes: int, kind: np.dtype[Any]
+    runs: Sequence[dict[str, Any]], stem: Path, *, nodes: int, kind: np.dtype[Any], part: int
 ) -> tuple[tuple[Path, Path], list[LevelPart]]:
     """Create the files of a level, offsets and values; return them, and the parts that fill them from runs of (node, value)."""
     offsets, values = stem.with_name(f"{stem.name}.offsets.npy"), stem.with_name(f"{stem.name}.values.npy")
@@ -43,7 +43,7 @@ def level_parts(
     create_array(offsets, np.dtype(np.int64), nodes + 1)
     create_array(values, kind, sum(entry["rows"] for entry in runs))
     files = tuple(entry["file"] for entry in runs)
-    bounds = cut(runs) if runs else []
+    bounds = cut(runs, part) if runs else []
     firsts = np.zeros(len(bounds), np.int64)
     for file in files:
         keys = open_run(file)

@@ -20,8 +20,6 @@ from bigjoin.index.dictionary import code_type
 PACKED = np.dtype(np.uint64)
 WIDE = np.dtype([("major", np.uint64), ("minor", np.uint64)])
 
-PART = 1 << 21
-"""Keys merged in one task: memory follows it, whatever the size of the graph."""
 SAMPLE = 256
 """Keys of a run that are looked at to choose the cuts."""
 
@@ -80,10 +78,10 @@ def pairs_of(keys: Keys) -> list[list[int]]:
     return [[int(a), int(b)] for a, b in zip(major, minor, strict=True)]
 
 
-def cut(runs: Sequence[dict[str, Any]]) -> list[tuple[Pair, Pair]]:
-    """Return the bounds of parts of about PART keys, none of which a hub can swell."""
+def cut(runs: Sequence[dict[str, Any]], part: int) -> list[tuple[Pair, Pair]]:
+    """Return the bounds of parts of about `part` keys, none of which a hub can swell."""
     rows = sum(run["rows"] for run in runs)
-    parts = max(1, -(-rows // PART))
+    parts = max(1, -(-rows // part))
     weighed = sorted((pair, run["rows"] / len(run["sample"])) for run in runs for pair in run["sample"])
     cuts: list[list[int]] = []
     passed = 0.0

@@ -23,8 +23,8 @@ from bigjoin.ingest.files import read
 from bigjoin.ingest.ids import sorted_unique, write_ids, write_table
 from bigjoin.ingest.runs import key_type, pack, write_run
 
-CHUNK, CHUNK_BYTES = 1 << 22, 1 << 27
-"""Rows, or bytes, read before they are written out: memory follows them."""
+CHUNK_BYTES = 1 << 27
+"""Bytes read before they are written out, however few rows they are."""
 MANY = 1000
 """Types of edges that an index may have at most."""
 
@@ -40,13 +40,15 @@ class Scan:
     """How many ids lie between the smallest and the largest."""
     kind: pa.DataType
     """The type that all ids get."""
+    part: int
+    """Rows read before they are written out."""
 
     def __call__(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         return list(self.chunks(read(item["split"]), item))
 
     def chunks(self, batches: Iterable[pa.RecordBatch], item: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Give a description of each chunk that was written."""
-        for table in _gathered(batches):
+        for table in _gathered(batches, self.part):
             yield {"table": item["table"], **self._chunk(table, item)}
             for number, column, value in item["parts"]:
                 part = table.filter(pc.equal(table[column], pa.scalar(value, table.schema.field(column).type)))
@@ -137,15 +139,15 @@ def write_ranks(ranks: Sequence[NDArray[Any]] | NDArray[Any], folder: str) -> st
     return str(file)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Give tables of CHUNK rows or CHUNK_BYTES, or a little more."""
+def _gathered(batches: Iterable[pa.RecordBatch], part: int) -> Iterator[pa.Table]:
+    """Give tables of `part` rows or CHUNK_BYTES, or a little more."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= CHUNK or size >= CHUNK_BYTES:
+        if rows >= part or size >= CHUNK_BYTES:
             yield pa.Table.from_batches(waiting)
             waiting, rows, size = [], 0, 0
     if rows:

@@ -17,7 +17,6 @@ from bigjoin.index.values import take
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Numbering
 from bigjoin.ingest.ids import read_table, write_table
-from bigjoin.ingest.runs import PART
 from bigjoin.ingest.table import Table, warn_left_out
 
 IDS = 1 << 20
@@ -91,7 +90,7 @@ def write_vertices(
     if not placed:
         return
     size = code.shards.size
-    pieces = [(first, min(first + PART, size)) for first in range(0, size, PART)]
+    pieces = [(first, min(first + assembly.part, size)) for first in range(0, size, assembly.part)]
     files = [assembly.folder / f"{VERTEX}.properties{number}.arrow" for number in range(len(pieces))]
     items = [{"range": piece, "file": str(file)} for piece, file in zip(pieces, files, strict=True)]
     done = assembly.run(PlaceVertices(placed), items)

@@ -32,6 +32,7 @@ check: $(STAMP)  ## Lint, types and import contracts
 bench: $(STAMP)  ## Compare with DuckDB on this machine
 	$(BIN)/pip install --quiet -c constraints.txt duckdb
 	$(BIN)/python benchmarks/against_duckdb.py
+	$(BIN)/python benchmarks/index_build.py
 
 format: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .

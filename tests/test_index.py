@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bigjoin.errors import IndexFormatError, SourceError
+from bigjoin.errors import IndexFormatError, OutputError, SourceError
 from bigjoin.index import manifest as manifest_module
 from bigjoin.index import writer as writer_module
 from bigjoin.index.directory import Index
@@ -204,6 +204,14 @@ def test_a_build_that_fails_leaves_nothing_where_nothing_was(tmp_path):
     with pytest.raises(RuntimeError), writing(tmp_path / "new"):
         raise RuntimeError
     assert not (tmp_path / "new").exists()
+
+
+def test_a_full_disk_is_called_that(index):
+    for error in (OSError("508837 requested and 392688 written"), OSError(28, "No space left on device")):
+        with pytest.raises(OutputError, match="cannot be written: No space left on device"), writing(index.path):
+            raise error
+    assert len(edges_of(Index.open(index.path))) == 5
+    assert len(list(index.path.glob("build-*"))) == 1
 
 
 def test_a_build_that_was_killed_can_be_repeated(tmp_path):

@@ -13,6 +13,7 @@ BigjoinError
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -81,6 +82,14 @@ class OutputError(BigjoinError):
 
 class SessionError(BigjoinError):
     """Spark cannot start: Java is missing or too old, or the master does not answer."""
+
+
+def reason(error: OSError) -> str:
+    """Return what an error of the system says, and about which file; NumPy's own words for a full disk are not everybody's."""
+    said = error.strerror or str(error)
+    if re.search(r"\d+ requested and \d+ written|No space left|Errno 28", said):
+        said = "No space left on device"
+    return f"{said}: {error.filename}" if error.filename else said
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -20,7 +20,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from bigjoin.errors import IndexFormatError
+from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import (
     BUILD,
@@ -95,11 +95,13 @@ def writing(path: Path) -> Iterator[Writer]:
         writer.folder.mkdir()
         try:
             yield writer
-        except BaseException:
+        except BaseException as error:
             if writer.folder.name not in _folders(path):  # an interrupt may come just after the commit
                 shutil.rmtree(writer.folder, ignore_errors=True)
             if created and not (path / MANIFEST).exists():
                 shutil.rmtree(path, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise OutputError(f"the index {path} cannot be written: {reason(error)}") from error
             raise
 
 

@@ -57,5 +57,4 @@ def _attempt(function: Callable[[_Item], Any], item: _Item) -> dict[str, Any]:
     except errors.BigjoinError as error:
         return {"error": type(error).__name__, "message": str(error)}
     except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        return {"error": "OutputError", "message": f"{error.strerror or error}{where}"}
+        return {"error": "OutputError", "message": errors.reason(error)}

@@ -215,7 +215,7 @@ def test_a_full_disk_is_called_that(index):
 
 
 def test_a_build_that_was_killed_can_be_repeated(tmp_path):
-    (tmp_path / "index" / "build-0123").mkdir(parents=True)
+    (tmp_path / "index" / "build-0123456789ab").mkdir(parents=True)
     (tmp_path / "index" / ".manifest.json.0123").write_text("{")
     with pytest.raises(IndexFormatError, match=r"is not an index: it has no manifest\.json"):
         Index.open(tmp_path / "index")
@@ -253,6 +253,26 @@ def test_other_directories_are_not_overwritten(tmp_path):
     with pytest.raises(IndexFormatError, match="exists and is not an index"):
         build_index(table([1], [2]), tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_folders_of_somebody_else_are_left_alone(tmp_path, index):
+    for folder in (tmp_path / "project" / "build-release", index.path / "build-mine"):
+        folder.mkdir(parents=True)
+        (folder / "precious").touch()
+    with pytest.raises(IndexFormatError, match="exists and is not an index"):
+        build_index(table([1], [2]), tmp_path / "project")
+    build_index(table([1], [2]), index.path)
+    vacuum(index.path)
+    assert (tmp_path / "project" / "build-release" / "precious").exists()
+    assert (index.path / "build-mine" / "precious").exists()
+
+
+def test_a_damaged_index_is_not_copied(index, tmp_path):
+    file = index.path / values_file(index)
+    file.write_bytes(file.read_bytes()[:-1] + b"\x01")
+    with pytest.raises(IndexFormatError, match="its checksum differs"):
+        build_index(index.path, tmp_path / "copy", shards=2)
+    assert not (tmp_path / "copy").exists()
 
 
 def test_a_foreign_manifest_is_not_overwritten(tmp_path):

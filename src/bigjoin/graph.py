@@ -83,7 +83,7 @@ class Graph:
     @classmethod
     def open(cls, path: str | Path, *, spark: SparkSession | None = None) -> Graph:
         """Open an index directory, at the version that it has now."""
-        return cls._over(Index.open(path), spark=spark)
+        return cls._over(Index.open(Path(path).absolute()), spark=spark)
 
     @classmethod
     def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:

@@ -16,7 +16,7 @@ from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import EDGE, Index
 from bigjoin.index.manifest import is_index
 from bigjoin.index.run import Run, in_threads
-from bigjoin.index.writer import writing
+from bigjoin.index.writer import verify, writing
 from bigjoin.ingest.assembly import Chunks
 from bigjoin.ingest.build import Blueprint, Relation, build, scan_files
 from bigjoin.ingest.columns import common_type
@@ -190,7 +190,9 @@ def _rebuild(
     progress: Callable[[str], None],
     share: Callable[[float], None] | None,
 ) -> Index:
-    """Write an index again, by Spark if it is large."""
+    """Write an index again, by Spark if it is large; not one that is damaged, whose copy would have new checksums."""
+    progress("verifying")
+    verify(index)
     relations = index.statistics.relations.values()
     run: Run = in_threads
     if sum((relation.rows or relation).tuples for relation in relations) > ALONE:
@@ -221,7 +223,7 @@ def _session(spark: Session) -> SparkSession:
 
 
 def _check_name(name: str, others: Sequence[str]) -> None:
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or name.lower() == "not":
         raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
     if name in others:
         raise BigjoinError(f"there would be two relations {name!r}: rename one, or the type of edges with that name")

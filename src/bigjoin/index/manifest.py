@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ MANIFEST = "manifest.json"
 FORMAT = "bigjoin-index"
 FORMAT_VERSION = 2
 BUILD = "build-"
-"""How the folders begin that hold the files of one build."""
+"""How the folders begin that hold the files of one build; twelve digits follow."""
 LOCK = ".lock"
 
 _SECTIONS = {"sha256", "identity", "codes", "shards", "epoch", "domains", "relations", "files"}
@@ -86,10 +87,15 @@ def check_target(path: Path) -> None:
         raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
 
 
+def is_build(name: str) -> bool:
+    """Tell the folder of a build from anybody else's."""
+    return re.fullmatch(rf"{BUILD}[0-9a-f]{{12}}", name) is not None
+
+
 def only_builds(path: Path) -> bool:
     """Tell whether a directory is empty but for builds, committed or cut off."""
-    ours = (BUILD, f".{MANIFEST}", LOCK)
-    return path.is_dir() and all(p.name.startswith(ours) or p.name == MANIFEST for p in path.iterdir())
+    ours = (f".{MANIFEST}", LOCK, MANIFEST)
+    return path.is_dir() and all(is_build(p.name) or p.name.startswith(ours) for p in path.iterdir())
 
 
 def sync(path: Path) -> None:

@@ -29,6 +29,7 @@ from bigjoin.index.manifest import (
     LOCK,
     MANIFEST,
     check_target,
+    is_build,
     read_manifest,
     replace_manifest,
     sync,
@@ -127,8 +128,9 @@ def locked(path: Path) -> Iterator[None]:
                 break
         os.close(descriptor)
     try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+        with suppress(OSError):  # a full disk: who holds the lock is only for others to read
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
         yield
     finally:
         with suppress(OSError):
@@ -150,7 +152,7 @@ def remove_old(path: Path, *, retention: float = RETENTION) -> int:
         return 0  # a manifest that cannot be read: what it needs is not known
     freed = 0
     for entry in path.iterdir():
-        if entry.name.startswith(BUILD) and entry.is_dir() and entry.name not in keep:
+        if is_build(entry.name) and entry.is_dir() and entry.name not in keep:
             freed += sum(file.stat().st_size for file in entry.rglob("*") if file.is_file())
             shutil.rmtree(entry, ignore_errors=True)
         elif entry.name.startswith(f".{MANIFEST}."):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,7 +107,10 @@ def number_vertices(parts: Sequence[dict[str, Any]], listed: Sequence[str], size
 def _zeros(folder: str, size: int, kind: np.dtype[Any]) -> NDArray[Any]:
     if size <= IN_MEMORY:
         return np.zeros(size, kind)
-    return np.memmap(f"{folder}/vertices-{uuid.uuid4().hex}.bin", kind, "w+", shape=(size,))
+    file = Path(folder) / f"vertices-{uuid.uuid4().hex}.bin"
+    with file.open("wb") as sink:
+        os.posix_fallocate(sink.fileno(), 0, size * kind.itemsize)  # a map could not report a full disk
+    return np.memmap(file, kind, "r+", shape=(size,))
 
 
 @dataclass(frozen=True)

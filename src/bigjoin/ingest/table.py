@@ -48,13 +48,18 @@ class Kind:
 
 def edge_columns(names: Sequence[str]) -> tuple[str, str] | None:
     """Return the two of these columns that are an edge by their names, if two are."""
-    lower = {name.lower(): name for name in names}
+    lower = _by_lower_case(names)
     return next(((lower[a], lower[b]) for a, b in ENDS if a in lower and b in lower), None)
+
+
+def _by_lower_case(names: Sequence[str]) -> dict[str, str]:
+    """Return names by their lower case; one that is spelled so goes before others."""
+    return {name.lower(): name for name in sorted(names, key=lambda name: (name == name.lower(), -names.index(name)))}
 
 
 def vertex_column(names: Sequence[str]) -> tuple[str] | None:
     """Return the one of these columns that holds a vertex's id by its name, if one does."""
-    lower = {name.lower(): name for name in names}
+    lower = _by_lower_case(names)
     return next(((lower[name],) for name in ("id", "vertex", "node") if name in lower), None)
 
 

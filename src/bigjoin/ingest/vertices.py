@@ -17,6 +17,7 @@ from bigjoin.index.values import take
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Numbering
 from bigjoin.ingest.ids import read_table, write_table
+from bigjoin.ingest.scan import MANY
 from bigjoin.ingest.table import Table, warn_left_out
 
 IDS = 1 << 20
@@ -100,15 +101,17 @@ def write_vertices(
         raise SourceError(f"{twice} ids of {table.source} come more than once, for example {shown!r}: a vertex is one row")
     assembly.add_properties(VERTEX, files)
     if column is not None:
-        _write_labels(
-            assembly, table.source, pa.chunked_array([c for file in files for c in read_table(file)[column].chunks]), kind
-        )
+        values = pa.chunked_array([chunk for file in files for chunk in read_table(file)[column].chunks])
+        _write_labels(assembly, table.source, column, values, kind)
 
 
-def _write_labels(assembly: Assembly, source: str, column: pa.ChunkedArray, kind: np.dtype[Any]) -> None:
+def _write_labels(assembly: Assembly, source: str, column_name: str, column: pa.ChunkedArray, kind: np.dtype[Any]) -> None:
     """Write the codes of each label, one list after another, and enter a relation for each label that a rule can name."""
     file = assembly.folder / f"{VERTEX}.labels.npy"
     encoded = column.combine_chunks().dictionary_encode()
+    if len(encoded.dictionary) > MANY:
+        warn_left_out(source, [column_name], f"it has more than {MANY} values, and each would be a relation", "column")
+        return
     numbers = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     codes = np.argsort(numbers, kind="stable")
     np.save(file, codes.astype(kind))
@@ -116,7 +119,7 @@ def _write_labels(assembly: Assembly, source: str, column: pa.ChunkedArray, kind
     unnamed: list[str] = []
     for number, value in enumerate(encoded.dictionary.to_pylist()):
         label, (first, last) = str(value), starts[number : number + 2]
-        if not label.isidentifier() or not label.isascii():
+        if not label.isidentifier() or not label.isascii() or label.lower() == "not":
             unnamed.append(label)
             continue
         if label in assembly.relations:

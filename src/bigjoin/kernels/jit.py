@@ -7,7 +7,9 @@ another file. So the folder of the cache is named by the sources of all kernels 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -44,5 +46,9 @@ def _cache_folder() -> str:
     """Return NUMBA_CACHE_DIR, or bigjoin's part of the user's cache folder, and below it one folder for these sources."""
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     base = Path(os.environ.get("NUMBA_CACHE_DIR") or user / "bigjoin" / "kernels")
+    with suppress(OSError):
+        base.mkdir(parents=True, exist_ok=True)
+    if not os.access(base, os.W_OK):  # no home, or not ours
+        base = Path(tempfile.gettempdir()) / f"bigjoin-kernels-{os.getuid()}"
     sources = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
     return str(base / sha256(sources).hexdigest()[:16])

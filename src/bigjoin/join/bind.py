@@ -16,7 +16,7 @@ from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
 from bigjoin.join.constraints import Condition, Filter, Window, constrain
 from bigjoin.query.plan import Extender, Plan, Restriction, Version
-from bigjoin.query.query import Comparison, Property, Term, attribute_of
+from bigjoin.query.query import Comparison, Property, Query, Term, attribute_of
 from bigjoin.query.statistics import Statistics
 
 
@@ -138,34 +138,47 @@ class BoundPlan:
     """A column for each term of the head."""
 
 
+class Binder:
+    """Binds the parts of a plan to an index, for an attribute order: what stands where in a prefix."""
+
+    def __init__(self, query: Query, order: tuple[str, ...], index: Relations) -> None:
+        self.order, self.index = order, index
+        self.domains = _domains(query, index.statistics)
+        self.column = cache(self._column)
+
+    def size(self, attribute: str) -> int:
+        """Return how many codes the domain of an attribute has."""
+        return self.index.statistics.domains[self.domains[attribute]]
+
+    def extender(self, e: Extender) -> BoundExtender:
+        """Return an extender with its lists."""
+        trie = self.index.extensions(e.atom.relation, e.columns, e.version)
+        return BoundExtender(trie, tuple(self.order.index(a) for a in e.key), self.order.index(e.attribute))
+
+    def checks(self, extenders: Sequence[Extender]) -> tuple[tuple[BoundExtender, bool], ...]:
+        """Return wholly bound atoms, and whether they are to hold."""
+        return tuple((self.extender(e), not e.atom.negated) for e in extenders)
+
+    def condition(self, attribute: str, restrictions: Sequence[Restriction], comparisons: Sequence[Comparison]) -> Condition:
+        """Return what an attribute must satisfy beside its atoms; raise QueryError for a constant that cannot be compared."""
+        dictionary = self.index.dictionaries[self.domains[attribute]]
+        return constrain(attribute, restrictions, comparisons, order=self.order, dictionary=dictionary, columns=self._values)
+
+    def _values(self, term: Term) -> Column:
+        return self.column(self.domains[attribute_of(term)], term.name if isinstance(term, Property) else None)
+
+    def _column(self, domain: str, name: str | None) -> Column:
+        if name is None:
+            ids = self.index.dictionaries[domain].ids
+            return ids if isinstance(ids, pa.ChunkedArray) else pa.chunked_array([ids])
+        return self.index.properties(domain)[name]
+
+
 def bind(plan: Plan, index: Relations) -> BoundPlan:
     """Bind a plan; raise QueryError where a constant cannot be compared with the ids or properties beside it."""
-    order = plan.attributes
-    domains = _domains(plan, index.statistics)
-    dictionaries = {a: index.dictionaries[domains[a]] for a in order}
-    sizes = {domain: index.statistics.domains[domain] for domain in domains.values()}
-    marks = {domain: np.zeros(size, np.uint8) for domain, size in sizes.items()}
-
-    @cache
-    def column(domain: str, name: str | None) -> Column:
-        if name is None:
-            ids = index.dictionaries[domain].ids
-            return ids if isinstance(ids, pa.ChunkedArray) else pa.chunked_array([ids])
-        return index.properties(domain)[name]
-
-    def columns(term: Term) -> Column:
-        return column(domains[attribute_of(term)], term.name if isinstance(term, Property) else None)
-
-    def extender(e: Extender) -> BoundExtender:
-        trie = index.extensions(e.atom.relation, e.columns, e.version)
-        return BoundExtender(trie, tuple(order.index(a) for a in e.key), order.index(e.attribute))
-
-    def checks(extenders: Sequence[Extender]) -> tuple[tuple[BoundExtender, bool], ...]:
-        return tuple((extender(e), not e.atom.negated) for e in extenders)
-
-    def condition(attribute: str, restrictions: Sequence[Restriction], comparisons: Sequence[Comparison]) -> Condition:
-        return constrain(attribute, restrictions, comparisons, order=order, dictionary=dictionaries[attribute], columns=columns)
-
+    binder = Binder(plan.query, plan.attributes, index)
+    extender, checks, condition = binder.extender, binder.checks, binder.condition
+    marks = {domain: np.zeros(index.statistics.domains[domain], np.uint8) for domain in binder.domains.values()}
     steps = tuple(
         BoundStep(
             step.attribute,
@@ -173,7 +186,7 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
             tuple(extender(e) for e in step.excluders),
             checks(step.checks),
             condition(step.attribute, step.restrictions, step.filters),
-            marks[domains[step.attribute]],
+            marks[binder.domains[step.attribute]],
         )
         for step in plan.steps
     )
@@ -193,14 +206,14 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
         checks=checks(seed.checks),
         conditions=tuple(conditions),
         positions=(0, 0) if any(c.window.empty for c in conditions) else _seed_positions(trie, conditions[0].window),
-        code_type=code_type(max(sizes.values())),
+        code_type=code_type(max(binder.size(a) for a in plan.attributes)),
     )
     return BoundPlan(plan, bound_seed, steps, outputs(plan, index))
 
 
 def outputs(plan: Plan, index: Relations) -> tuple[Output, ...]:
     """Return the columns of a plan's result: an id for each attribute of the head, and the properties that it lists."""
-    order, domains = plan.attributes, _domains(plan, index.statistics)
+    order, domains = plan.attributes, _domains(plan.query, index.statistics)
     found = []
     for name, term in zip(plan.query.columns, plan.query.head, strict=True):
         domain = domains[attribute_of(term)]
@@ -211,10 +224,10 @@ def outputs(plan: Plan, index: Relations) -> tuple[Output, ...]:
     return tuple(found)
 
 
-def _domains(plan: Plan, statistics: Statistics) -> dict[str, str]:
+def _domains(query: Query, statistics: Statistics) -> dict[str, str]:
     return {
         a: domain
-        for atom in plan.query.positive
+        for atom in query.positive
         for a, domain in zip(atom.attributes, statistics.of(atom).domains, strict=True)
     }
 

@@ -23,7 +23,7 @@ _kernels: list[Any] = []
 
 def kernel(function: _Function) -> _Function:
     """Compile a function on its first call, without the GIL, and keep the machine code on disk."""
-    users_choice, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_folder()
+    users_choice, numba.config.CACHE_DIR = numba.config.CACHE_DIR, cache_folder()
     try:
         compiled: _Function = numba.njit(nogil=True, cache=True)(function)
     finally:
@@ -42,7 +42,7 @@ def compilations() -> int:
 
 
 @cache
-def _cache_folder() -> str:
+def cache_folder() -> str:
     """Return NUMBA_CACHE_DIR, or bigjoin's part of the user's cache folder, and below it one folder for these sources."""
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     base = Path(os.environ.get("NUMBA_CACHE_DIR") or user / "bigjoin" / "kernels")

@@ -38,3 +38,11 @@ def ascend(offsets, positions, nodes):
     for i in range(len(positions)):
         node = gallop(offsets, node, len(offsets), positions[i] + 1) - 1
         nodes[i] = node
+
+
+@kernel
+def own_positions(offsets, values, nodes, positions):
+    """Set positions[code] to where the code stands, or would stand, in its own list, that of nodes[code]."""
+    for code in range(len(nodes)):
+        node = nodes[code]
+        positions[code] = lower_bound(values, offsets[node], offsets[node + 1], code)

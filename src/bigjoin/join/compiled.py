@@ -1,0 +1,111 @@
+"""Run a nest as compiled loops: the fast execution of the plan that `generic_join` runs on batches.
+
+The seeds of a run are the codes of the root's attribute; where one loop alone hangs on it, a hub's list may be cut between ranges.
+Counts are exact however large they are: a value that belongs to one code of the root fits 64 bits, or else the count is found
+modulo several primes and put together again; sums over codes are Python's integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.trie import Trie
+from bigjoin.join.bind import Binder, Relations
+from bigjoin.join.generate import Generator
+from bigjoin.join.stages import BoundLoop
+from bigjoin.kernels.generated import load
+from bigjoin.query.nest import Term
+from bigjoin.query.query import Query
+
+SAMPLE = 1 << 21
+"""Seeds that are looked at to estimate where the work lies."""
+
+Range = tuple[int, int, int, int]
+"""(first, last, low, high): codes first..last - 1 of the root, of whose lists the stretch from low to high is meant."""
+
+
+class Counting:
+    """A term bound to an index and compiled."""
+
+    def __init__(self, term: Term, query: Query, index: Relations) -> None:
+        self.term, self.query, self.index = term, query, index
+        self.binder = Binder(query, term.attributes, index)
+        self.generator = Generator(term, self.binder)
+        self.source = self.generator.counting()
+        self.tally = np.zeros(2 * self.generator.loops, np.int64)
+        self.attributes = [loop.attribute for loop in term.root.walk()]
+
+    @property
+    def arguments(self) -> list[NDArray[Any]]:
+        return [self.tally, np.array(self.generator.constants or [0], np.int64), *self.generator.arrays.values()]
+
+    def count(self, ranges: Iterable[Range]) -> int:
+        """Return the count for some ranges of seeds."""
+        function, arguments = load(self.source), self.arguments
+        return sum(int(function(*r, *arguments)) for r in ranges)
+
+    def ranges(self, parts: int) -> list[Range]:
+        """Cut the seeds into at most `parts` ranges of about equal work."""
+        return equal_ranges(self.generator, parts)
+
+
+def equal_ranges(generator: Generator, parts: int) -> list[Range]:
+    """Cut the seeds into ranges of about equal work: that of a seed is one, and the list that is read next for each value."""
+    root = generator.root
+    trie, divisible = generator.seeds
+    far = np.iinfo(np.int64).max
+    window = root.condition.window
+    if window.empty or len(set(window.codes)) > 1:
+        return []
+    if root.stages or trie is None:
+        sizes = [len(generator.tries.all[part.trie]) for _, found in root.stages for part in found.lists]
+        last = min(sizes, default=generator.binder.size(generator.binder.order[root.position]))
+        bounds = np.unique(np.linspace(0, last, parts + 1).astype(np.int64))
+        return [(int(a), int(b), 0, far) for a, b in pairwise(bounds)]
+    offsets = trie.levels[0].offsets
+    first, last = 0, len(offsets) - 1
+    if window.codes:
+        first = int(trie.shards.nodes(np.array(window.codes[:1]))[0])
+        last = first + 1
+    low, high = int(offsets[first]), int(offsets[last])
+    positions = np.arange(low, high, -(-(high - low) // SAMPLE) or 1)
+    if not len(positions):
+        return [(first, last, 0, far)]
+    total = np.cumsum(_work(generator, trie, positions))
+    cuts = positions[np.searchsorted(total, total[-1] * np.arange(1, parts) / parts)]
+    nodes = np.searchsorted(offsets, cuts, side="right") - 1
+    if not divisible:
+        bounds = np.unique(np.concatenate([[first], np.clip(nodes, first, last), [last]]))
+        return [(int(a), int(b), 0, far) for a, b in pairwise(bounds)]
+    ends = np.unique(np.concatenate([[low], cuts, [high]]))
+    firsts = np.searchsorted(offsets, ends[:-1], side="right") - 1
+    lasts = np.searchsorted(offsets, ends[1:], side="left")
+    return [(int(f), int(n), int(a), int(b)) for f, n, a, b in zip(firsts, lasts, ends[:-1], ends[1:], strict=True)]
+
+
+def _work(generator: Generator, trie: Trie, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Estimate the work behind tuples of the seed."""
+    values = trie.levels[0].values[positions]
+    work = np.ones(len(positions))
+    child = next(iter([*(spine for _, spine in generator.root.counters), *generator.root.inner]), None)
+    grown = _next_list(generator, child) if child is not None else None
+    if grown is not None:
+        offsets = grown.levels[0].offsets
+        nodes = grown.shards.nodes(values)
+        work += offsets[nodes.astype(np.int64) + 1] - offsets[nodes]
+    return work
+
+
+def _next_list(generator: Generator, child: BoundLoop) -> Trie | None:
+    """Return the lists that the first loop inside a child of the root reads by the child's attribute."""
+    for loop in child.walk():
+        for _, found in loop.stages:
+            for part in found.lists:
+                if loop is not child and part.key[:1] == (child.position,):
+                    return generator.tries.all[part.trie]
+    return None

@@ -1,0 +1,131 @@
+"""A nest of loops: how matches are counted without listing them all.
+
+A loop binds one attribute and adds up, over its extensions, the product of what its inner loops come to: loops side by side are
+independent of each other once the attributes around them are bound. A plan is the nest in which no two loops stand side by side.
+
+Two things keep a nest from doing work twice. A loop that depends on the attribute around it alone is `cached` by its code. And a
+counter eliminates attributes: counter(v) adds up, while the attributes around it stay bound, the ways in which a value v is
+reached; then one loop over v multiplies counters, however many ways there are (the paper's diamond is two of them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bigjoin.query.plan import Extender, Plan, Restriction, Step
+from bigjoin.query.query import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Bind an attribute, as a step of a plan does, and count what is inside for each of its values."""
+
+    step: Step
+    inner: tuple[Loop, ...] = ()
+    counters: tuple[Counter, ...] = ()
+    """Filled for each value of the attribute, before the inner loops run."""
+    weights: tuple[int, ...] = ()
+    """Counters whose entry for a value multiplies what is inside; without extenders, their entries are the values."""
+    collects: int | None = None
+    """The counter, if this is the last loop of its spine: what is inside is added to the entry of the value."""
+    cached: bool = False
+
+    @property
+    def attribute(self) -> str:
+        return self.step.attribute
+
+    def walk(self) -> Iterator[Loop]:
+        """Give this loop and all within it, the outer ones first."""
+        yield self
+        for counter in self.counters:
+            yield from counter.spine.walk()
+        for loop in self.inner:
+            yield from loop.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """Ways in which the values of an attribute are reached: the first inner loop of each loop leads on to the one that collects."""
+
+    number: int
+    spine: Loop
+
+    @property
+    def attribute(self) -> str:
+        return next(loop.attribute for loop in self.spine.walk() if loop.collects == self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A nest, how often its count is added, and the attributes that it speaks of."""
+
+    times: int
+    root: Loop
+    attributes: tuple[str, ...]
+
+    @property
+    def restrictions(self) -> tuple[Restriction, ...]:
+        return tuple(dict.fromkeys(r for loop in self.root.walk() for r in loop.step.restrictions))
+
+
+@dataclass(frozen=True, slots=True)
+class CountPlan:
+    """How the matches of a query are counted: terms added up, with their signs, and divided by the size of a symmetry."""
+
+    query: Query
+    terms: tuple[Term, ...]
+    divisor: int = 1
+
+    def __str__(self) -> str:
+        lines = []
+        for term in self.terms:
+            times = {1: "+", -1: "-"}.get(term.times, f"{term.times:+d} times")
+            lines += [f"{times} the sum" if len(self.terms) > 1 or term.times != 1 else "the sum", *_lines(term.root, 1)]
+        return "\n".join(lines + ([f"divided by {self.divisor}"] if self.divisor > 1 else []))
+
+
+def nest_of(plan: Plan) -> Loop:
+    """Return a plan as a nest, each step inside the one before."""
+    steps = [*_seed_steps(plan), *plan.steps]
+    loop = Loop(steps[-1])
+    for step in reversed(steps[:-1]):
+        loop = Loop(step, (loop,))
+    return loop
+
+
+def _seed_steps(plan: Plan) -> Iterator[Step]:
+    """Give a step for each attribute of the seed's atom, with what that attribute decides."""
+    seed, atom = plan.seed, plan.seed.extender.atom
+    columns = seed.extender.columns
+    for i, attribute in enumerate(seed.attributes):
+        bound = seed.attributes[: i + 1]
+
+        def decides(names: Sequence[str], bound: Sequence[str] = bound) -> bool:
+            return set(names) <= set(bound) and bound[-1] in names
+
+        place = next(k for k, c in enumerate(columns) if atom.attributes[c] == attribute)
+        repeated = len(columns) > len(seed.attributes) and i == len(seed.attributes) - 1
+        checks = [e for e in seed.checks if decides(tuple(e.atom.attributes[c] for c in e.columns))]
+        yield Step(
+            attribute,
+            (Extender(atom, columns[: place + 1], seed.extender.version),),
+            restrictions=tuple(r for r in seed.restrictions if decides((r.smaller, r.larger))),
+            checks=(*checks, *([seed.extender] if repeated else [])),
+            filters=tuple(f.led_by(attribute) for f in seed.filters if decides(f.attributes)),
+        )
+
+
+def _lines(loop: Loop, depth: int) -> list[str]:
+    indent = "  " * depth
+    step = loop.step
+    parts = [*step.extenders, *step.excluders, *step.checks, *step.restrictions, *step.filters]
+    parts += [f"counter{number}({loop.attribute})" for number in loop.weights]
+    kept = ", kept for each value" if loop.cached else ""
+    into = f", added to counter{loop.collects}({loop.attribute})" if loop.collects is not None else ""
+    lines = [f"{indent}over {loop.attribute}: {', '.join(map(str, parts)) or 'all values'}{kept}{into}"]
+    for counter in loop.counters:
+        lines += [f"{indent}  counter{counter.number}({counter.attribute}) is the sum", *_lines(counter.spine, depth + 2)]
+    for inner in loop.inner:
+        lines += _lines(inner, depth + 1)
+    return lines

@@ -83,7 +83,7 @@ def test_rows_are_those_of_the_definition(question, batch_size, parts):
     wanted = naive.matches(relations, *plain(query), **flags, symmetric=not directed)
     with tempfile.TemporaryDirectory() as folder:
         index = index_of(edges, directed, folder)
-        found = locally(bind(plan(query, index.statistics), index), batch_size=batch_size, parts=parts)
+        found = locally(bind(plan(query, index.statistics), index), index, batch_size=batch_size, parts=parts)
         assert len(set(found)) == len(found)
         assert ordered(query, found, directed) == sorted(wanted)
         if not flags:
@@ -110,10 +110,10 @@ def test_every_attribute_order_gives_the_same_rows(question, random):
     query = parse(text, cross_product=True, **flags)
     with tempfile.TemporaryDirectory() as folder:
         index = index_of(edges, directed, folder)
-        wanted = locally(bind(plan(query, index.statistics), index), batch_size=1000, parts=1)
+        wanted = locally(bind(plan(query, index.statistics), index), index, batch_size=1000, parts=1)
         for _ in range(3):
             order = tuple(random.sample(query.attributes, len(query.attributes)))
-            found = locally(bind(plan(query, index.statistics, order=order), index), batch_size=1000, parts=1)
+            found = locally(bind(plan(query, index.statistics, order=order), index), index, batch_size=1000, parts=1)
             assert ordered(query, found, directed) == ordered(query, wanted, directed)
 
 
@@ -127,6 +127,6 @@ def test_unique_times_automorphisms_is_distinct(question):
         counts = {}
         for flag in ("distinct", "unique"):
             query = parse(text, cross_product=True, **flags, **{flag: True})
-            counts[flag] = len(locally(bind(plan(query, index.statistics), index), batch_size=1000, parts=1))
+            counts[flag] = len(locally(bind(plan(query, index.statistics), index), index, batch_size=1000, parts=1))
         group = naive.automorphisms(*plain(query), symmetric=not directed, induced=query.induced)
         assert counts["unique"] * len(group) == counts["distinct"]

@@ -283,7 +283,7 @@ def test_rows_are_those_of_the_definition(random):
             assert order is not None
             assert not possible(query, order)
             continue
-        check(query, graph, locally(bind(chosen, graph), batch_size=random.choice([1, 3, 1000]), parts=2), wanted)
+        check(query, graph, locally(bind(chosen, graph), graph, batch_size=random.choice([1, 3, 1000]), parts=2), wanted)
     if not (flags or query.filters):
         assert len(wanted) <= agm_bound(query, graph.statistics) + 1e-6
 
@@ -317,7 +317,7 @@ def test_an_index_of_the_same_tables_gives_the_same_rows(random, shards):
         )
         if "person" not in index.statistics.relations:
             return
-        found = locally(bind(plan(query, index.statistics), index), batch_size=1000, parts=1)
+        found = locally(bind(plan(query, index.statistics), index), index, batch_size=1000, parts=1)
         check(query, graph, found, answer(query, graph, flags))
 
 
@@ -336,7 +336,7 @@ def example(**changes):
 
 def rows_of(text, graph, **flags):
     query = parse(text, **flags)
-    return sorted(locally(bind(plan(query, graph.statistics), graph), batch_size=1000, parts=1))
+    return sorted(locally(bind(plan(query, graph.statistics), graph), graph, batch_size=1000, parts=1))
 
 
 def test_a_pair_is_one_match_and_its_edges_are_several():
@@ -374,7 +374,7 @@ def test_counting_tells_late_filters_apart(condition):
     query = parse(f"q(a,b,c) := likes(a,b), likes(b,c), {condition}")
     bound = bind(plan(query, graph.statistics, order=("b", "a", "c")), graph)
     assert any(f.position == 1 for f in bound.steps[-1].condition.filters)
-    assert sorted(locally(bound, batch_size=1000, parts=1)) == sorted(answer(query, graph, {}))
+    assert sorted(locally(bound, graph, batch_size=1000, parts=1)) == sorted(answer(query, graph, {}))
 
 
 @pytest.mark.parametrize(

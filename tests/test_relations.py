@@ -78,7 +78,7 @@ def test_rows_are_those_of_the_definition(question, random, batch_size):
     wanted = naive.matches(relations, *plain(query), **flags)
     index = InMemory(relations)
     for order in (None, tuple(random.sample(query.attributes, len(query.attributes)))):
-        found = locally(bind(plan(query, index.statistics, order=order), index), batch_size=batch_size, parts=2)
+        found = locally(bind(plan(query, index.statistics, order=order), index), index, batch_size=batch_size, parts=2)
         if query.unique:
             group = naive.automorphisms(*plain(query))
             found = [min(tuple(row[i] for i in image) for image in group) for row in found]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
-from bigjoin.join import extend
+from bigjoin.join import compiled, extend
 from bigjoin.join.bind import BoundPlan, bind
+from bigjoin.join.compiled import Counting
 from bigjoin.join.generic_join import Tally, count_matches, matches
 from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
-from bigjoin.planner import plan
+from bigjoin.planner import count_plan, plan
+from bigjoin.query.nest import CountPlan, Term, nest_of
+from bigjoin.query.plan import Plan
 from bigjoin.query.query import Constant, Property, Query
 from tests.case_file import Question
 from tests.oracles import duckdb, naive
@@ -59,8 +63,8 @@ def index_of(question: Question, folder: Path) -> Index:
     return build_index(edges, folder / "index", directed=question.directed)
 
 
-def locally(bound: BoundPlan, *, batch_size: int, parts: int) -> list[tuple]:
-    """The rows by the join alone, with the count checked against them."""
+def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int) -> list[tuple]:
+    """The rows by the join alone, with the counts checked against them: on batches, and by loops in two ways."""
     rows = []
     ranges = equal_ranges(bound, parts)
     for batch in matches(bound, ranges, batch_size=batch_size):
@@ -72,6 +76,7 @@ def locally(bound: BoundPlan, *, batch_size: int, parts: int) -> list[tuple]:
         assert count_matches(bound, ranges, batch_size=batch_size, tally=tally) == len(rows)
     assert tally.prefixes[-1] == len(rows)
     assert tally.peak <= 2 * batch_size
+    assert counted(bound.plan, index, parts=parts) == (len(rows), len(rows))
     return rows
 
 
@@ -92,7 +97,30 @@ def flattening_at_most(batch_size: int):
 
 def local(question: Question, spelling: str, index: Index, *, batch_size: int = 1 << 18, parts: int = 1) -> list[tuple]:
     bound = bind(plan(parsed(question, spelling), index.statistics), index)
-    return locally(bound, batch_size=batch_size, parts=parts)
+    return locally(bound, index, batch_size=batch_size, parts=parts)
+
+
+def counted(chosen: Plan, index: Index, *, parts: int = 1) -> tuple[int, int]:
+    """The count by loops: by those of a plan, and by the cheapest nests."""
+    as_planned = CountPlan(chosen.query, (Term(1, nest_of(chosen), chosen.attributes),))
+    return total(as_planned, index, parts), total(count_plan(chosen.query, index.statistics), index, parts)
+
+
+def interpreted(source: str):
+    """The generated function as plain Python, which need not be compiled; that it compiles is seen where Spark runs it."""
+    names: dict = {}
+    exec(source.replace("@kernel", ""), names)
+    return names["run"]
+
+
+def total(plan: CountPlan, index: Index, parts: int = 1) -> int:
+    found = 0
+    with mock.patch.object(compiled, "load", interpreted):
+        for term in plan.terms:
+            counting = Counting(term, plan.query, index)
+            found += term.times * counting.count(counting.ranges(parts))
+    assert found % plan.divisor == 0
+    return found // plan.divisor
 
 
 def canonical(question: Question, rows: list[tuple], spelling: str) -> list[tuple]:

@@ -67,6 +67,6 @@ def _analysis(stats: dict[str, Any]) -> list[str]:
     busy = seconds["mean"] / seconds["max"] if seconds["max"] else 1.0
     lines.append(
         f"{stats['tasks']['count']} tasks, {seconds['max']:.2f} s the longest, {busy:.0%} busy; "
-        f"at most {stats['waiting']:,} prefixes waited at a step; {stats['peak_memory'] / 2**20:,.0f} MB a task"
+        f"{stats['peak_memory'] / 2**20:,.0f} MB a task"
     )
     return lines

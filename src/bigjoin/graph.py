@@ -19,8 +19,9 @@ from bigjoin.indexing import Rows, build_index, undirected_copy
 from bigjoin.join.bind import bind
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.output import assemble, check_target, staging
-from bigjoin.planner import plan
+from bigjoin.planner import count_plan, plan
 from bigjoin.planner.agm import agm_bound
+from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
@@ -91,6 +92,11 @@ class Graph:
         graph._spark, graph._scratch, graph.index = spark, scratch, index
         return graph
 
+    @cached_property
+    def _count_plans(self) -> dict[Query, CountPlan]:
+        """Plans of counts: a query that is asked again, of an index that never changes, has the same one."""
+        return {}
+
     @property
     def spark(self) -> SparkSession:
         """The session that runs queries: the one given, the active one, or a local one that starts now."""
@@ -138,7 +144,8 @@ class Graph:
         spark = self.spark  # may start a session, which is not the query's time
         started = time.perf_counter()
         asked = _query(query, flags)
-        job = self._prepare(asked, strategy, workers, batch_size)
+        self._check(strategy, workers=(workers, 1), batch_size=(batch_size, 1))
+        job = shared.prepare_count(self._count_plan(asked), self.index, tasks=workers or parallelism(spark))
         planned = time.perf_counter()
         number, stats = shared.count(spark, job, progress=progress)
         finished = time.perf_counter()
@@ -233,16 +240,25 @@ class Graph:
     def _prepare(
         self, query: Query, strategy: str, workers: int | None, batch_size: int, limit: int | None = None
     ) -> shared.Job:
+        self._check(strategy, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
+        tasks = workers or parallelism(self.spark)
+        return shared.prepare(plan(query, self.index.statistics), self.index, tasks=tasks, batch_size=batch_size, limit=limit)
+
+    def _count_plan(self, query: Query) -> CountPlan:
+        if query not in self._count_plans:
+            self._count_plans[query] = count_plan(query, self.index.statistics)
+        return self._count_plans[query]
+
+    def _check(self, strategy: str, **values: tuple[int | None, int]) -> None:
+        """Refuse what makes no sense: an unknown strategy, a number below the least it may be, a graph that is gone."""
         if strategy not in STRATEGIES:
             hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
             raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
-        for name, value, least in (("workers", workers, 1), ("batch_size", batch_size, 1), ("limit", limit, 0)):
+        for name, (value, least) in values.items():
             if value is not None and value < least:
                 raise BigjoinError(f"{name} is {value}; it must be at least {least}")
         if not self.index.path.exists():
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
-        tasks = workers or parallelism(self.spark)
-        return shared.prepare(plan(query, self.index.statistics), self.index, tasks=tasks, batch_size=batch_size, limit=limit)
 
 
 def _query(query: str | Query, flags: Flags) -> Query:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.errors import IndexFormatError
+from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.shards import Shards
@@ -166,8 +167,7 @@ class Index:
 
     def _array(self, name: str) -> NDArray[Any]:
         try:
-            # np.memmap is slow to slice; a plain read-only view of the same pages is not.
-            return np.asarray(np.load(self.path / name, mmap_mode="r", allow_pickle=False))
+            return map_array(self.path / name)
         except FileNotFoundError:
             raise self._gone(name) from None
         except (ValueError, EOFError):
@@ -194,6 +194,7 @@ def _statistics(entry: dict[str, Any]) -> RelationStatistics:
         symmetric=entry["symmetric"],
         loops=entry["loops"],
         lists={_columns(text): ListStatistics(**order["lists"]) for text, order in entry["orders"].items()},
+        catalogue=entry.get("catalogue", {}),
         rows=_statistics(entry["rows"]) if "rows" in entry else None,
     )
 

@@ -12,9 +12,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.index.arrays import map_array
+from bigjoin.index.catalogue import sample
 from bigjoin.index.directory import VERTEX, key
 from bigjoin.index.run import Run
-from bigjoin.index.trie import list_statistics
+from bigjoin.index.shards import Shards
+from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.ids import read_table
 from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
@@ -96,10 +99,11 @@ class Assembly:
                 "symmetric": not directed,
                 "loops": sum(part["loops"] for part in mine),
                 "orders": {key((0, 1)): orders[0], key((1, 0)): orders[-1]},
+                "catalogue": sample([_trie(files[name, order], code.shards) for order in range(2 if directed else 1)]),
             }
 
     def _order(self, levels: Sequence[tuple[Path, Path]]) -> dict[str, Any]:
-        offsets = np.load(levels[-1][0], mmap_mode="r")
+        offsets = map_array(levels[-1][0])
         return {
             "levels": [{"offsets": self.name(o), "values": self.name(v)} for o, v in levels],
             "lists": asdict(list_statistics(np.asarray(offsets))),
@@ -146,6 +150,10 @@ class Assembly:
             "relations": self.relations,
             "degrees": {"histogram": _histogram(degrees), "hubs": _hubs(degrees)},
         }
+
+
+def _trie(files: tuple[Path, Path], shards: Shards) -> Trie:
+    return Trie((Level(*(map_array(file) for file in files)),), shards=shards)
 
 
 def _histogram(degrees: NDArray[np.int64]) -> list[int]:

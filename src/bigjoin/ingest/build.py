@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
+from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.run import Run, in_threads
 from bigjoin.index.shards import Shards
@@ -176,7 +177,7 @@ def _merge_ids(assembly: Assembly, chunks: Chunks) -> Chunks:
         chunk["ranking"] = ranking
         if "run" in chunk:
             sample = np.array(chunk["run"]["sample"], np.int64).reshape(-1, 2)
-            chunk["run"] |= {"ranking": ranking, "sample": np.load(ranking, mmap_mode="r")[sample].tolist()}
+            chunk["run"] |= {"ranking": ranking, "sample": map_array(ranking)[sample].tolist()}
     rowwise = [chunk for chunk in chunks if "ranks" in chunk]
     for chunk, ranks in zip(rowwise, assembly.run(Encode(assembly.exchange), rowwise), strict=True):
         chunk["ranks"] = ranks

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.defaults import PART_SIZE
+from bigjoin.index.arrays import map_array
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
@@ -86,7 +87,7 @@ def _degrees(assembly: Assembly, shards: Shards) -> NDArray[np.int64]:
     for relation in assembly.relations.values():
         files = {order["levels"][0]["offsets"] for order in relation["orders"].values() if len(relation["domains"]) == 2}
         for file in files:
-            degrees += np.diff(np.load(assembly.folder.parent / file, mmap_mode="r"))[nodes]
+            degrees += np.diff(map_array(assembly.folder.parent / file))[nodes]
     return degrees
 
 

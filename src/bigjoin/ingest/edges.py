@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.shards import Shards
 from bigjoin.ingest.runs import Keys, Pair, between, key_type, open_run, pack, unique, unpack, write_run
@@ -45,7 +46,7 @@ class Dedupe:
         keys = open_run(run["file"])
         if "ranking" not in run:
             return between(keys, low, high)
-        ranks = np.load(run["ranking"])
+        ranks = map_array(run["ranking"])
         low, high = (_placed(ranks, bound) for bound in (low, high))
         major, minor = unpack(between(keys, low, high))
         return pack(ranks[major], ranks[minor], key_type(self.size))
@@ -86,10 +87,10 @@ def number_vertices(parts: Sequence[dict[str, Any]], listed: Sequence[str], size
     """Give codes to the vertices that have an edge, or are in a list of vertices, among `size` ranks."""
     degrees = _zeros(folder, size, np.dtype(np.int64))
     for part in parts:
-        degrees[np.load(part["ends"])] += np.load(part["counts"])
+        degrees[map_array(part["ends"])] += map_array(part["counts"])
     known = degrees > 0
     for file in listed:
-        known[np.load(file)[0]] = True
+        known[map_array(file)[0]] = True
     kept = np.flatnonzero(known)
     degrees = degrees[kept]
     longest = int(degrees.max(initial=0))
@@ -123,7 +124,7 @@ class Code:
     shards: Shards
 
     def __call__(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        src, dst = self.coded(unpack(np.load(item["edges"], mmap_mode="r")))
+        src, dst = self.coded(unpack(map_array(item["edges"])))
         if item["directed"]:
             return [self._run(src, dst), self._run(dst, src)]
         return [self._run(np.concatenate([src, dst]), np.concatenate([dst, src]))]
@@ -132,7 +133,7 @@ class Code:
         """Return ranks as codes."""
         if self.codes is None:
             return [column.astype(code_type(self.shards.size), copy=False) for column in ranks]
-        codes = np.asarray(np.load(self.codes, mmap_mode="r"))
+        codes = map_array(self.codes)
         return [codes[column] for column in ranks]
 
     def _run(self, first: NDArray[Any], second: NDArray[Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.values import plain
 from bigjoin.kernels.prefixes import common_prefix, following_bytes
@@ -175,7 +176,7 @@ class RankIds:
         kind = code_type(sum(entry["size"] for entry in self.ranges))
         for entry in self.ranges:
             first, last = (entry["ends"][number - 1] if number else 0), entry["ends"][number]
-            parts.append(np.load(entry["places"], mmap_mode="r")[first:last].astype(kind) + kind(before))
+            parts.append(map_array(entry["places"])[first:last].astype(kind) + kind(before))
             before += entry["size"]
         file = f"{self.folder}/ranking-{uuid.uuid4().hex}.npy"
         np.save(file, np.concatenate(parts))

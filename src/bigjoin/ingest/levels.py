@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from bigjoin.index.arrays import map_array
 from bigjoin.index.trie import BLOCK, Level, Trie
 from bigjoin.ingest.edges import Code
 from bigjoin.ingest.runs import Pair, cut, key_type, merge, open_run, pack, position, unpack, write_run
@@ -97,9 +98,9 @@ class PlaceRows:
     rows: int
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
-        level = Level(*(np.asarray(np.load(file, mmap_mode="r")) for file in (self.offsets, self.values)))
+        level = Level(*(map_array(file) for file in (self.offsets, self.values)))
         trie = Trie((level,), shards=self.code.shards)
-        ranks = np.load(item["ranks"])
+        ranks = map_array(item["ranks"])
         src, dst = self.code.coded(ranks[:2])
         rows = ranks[2] if len(ranks) > 2 else np.arange(item["first"], item["first"] + len(src))
         if not item["directed"]:

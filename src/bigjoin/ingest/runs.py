@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
 
 PACKED = np.dtype(np.uint64)
@@ -95,7 +96,7 @@ def cut(runs: Sequence[dict[str, Any]], part: int) -> list[tuple[Pair, Pair]]:
 
 def open_run(file: str) -> Keys:
     """Map the keys of a run."""
-    return np.asarray(np.load(file, mmap_mode="r"))
+    return map_array(file)
 
 
 def position(keys: Keys, bound: Pair, *, end: bool = False) -> int:

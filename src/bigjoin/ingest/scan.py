@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.errors import SourceError
+from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
 from bigjoin.ingest.files import read
 from bigjoin.ingest.ids import sorted_unique, write_ids, write_table
@@ -119,7 +120,7 @@ class Encode:
     folder: str
 
     def __call__(self, item: dict[str, Any]) -> str:
-        return write_ranks(np.load(item["ranking"])[np.load(item["ranks"])], self.folder)
+        return write_ranks(map_array(item["ranking"])[map_array(item["ranks"])], self.folder)
 
 
 def edge_keys(src: NDArray[Any], dst: NDArray[Any], *, directed: bool, size: int) -> NDArray[Any]:

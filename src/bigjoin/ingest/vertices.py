@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.errors import SourceError
+from bigjoin.index.arrays import map_array
 from bigjoin.index.directory import VERTEX
 from bigjoin.index.values import take
 from bigjoin.ingest.assembly import Assembly, Chunks
@@ -32,7 +33,7 @@ class SortVertices:
     code: Code
 
     def __call__(self, item: dict[str, Any]) -> dict[str, str]:
-        (codes,) = self.code.coded(np.load(item["ranks"]))
+        (codes,) = self.code.coded(map_array(item["ranks"]))
         order = np.argsort(codes, kind="stable")
         stem = f"{self.folder}/vertices-{uuid.uuid4().hex}"
         np.save(f"{stem}.npy", codes[order])
@@ -50,7 +51,7 @@ class PlaceVertices:
         first, last = item["range"]
         codes, tables = [], []
         for chunk in self.chunks:
-            sorted_codes = np.load(chunk["codes"], mmap_mode="r")
+            sorted_codes = map_array(chunk["codes"])
             low, high = np.searchsorted(sorted_codes, [first, last])
             codes.append(sorted_codes[low:high].copy())
             tables.append(read_table(chunk["properties"]).slice(low, high - low))

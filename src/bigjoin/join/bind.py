@@ -226,9 +226,7 @@ def outputs(plan: Plan, index: Relations) -> tuple[Output, ...]:
 
 def _domains(query: Query, statistics: Statistics) -> dict[str, str]:
     return {
-        a: domain
-        for atom in query.positive
-        for a, domain in zip(atom.attributes, statistics.of(atom).domains, strict=True)
+        a: domain for atom in query.positive for a, domain in zip(atom.attributes, statistics.of(atom).domains, strict=True)
     }
 
 

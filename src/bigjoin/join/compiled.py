@@ -7,8 +7,10 @@ modulo several primes and put together again; sums over codes are Python's integ
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import pairwise
+from math import isqrt, prod
 from typing import Any
 
 import numpy as np
@@ -29,29 +31,91 @@ Range = tuple[int, int, int, int]
 """(first, last, low, high): codes first..last - 1 of the root, of whose lists the stretch from low to high is meant."""
 
 
+FITS = 1 << 62
+"""Counts below this are added up in 64 bits."""
+
+
 class Counting:
-    """A term bound to an index and compiled."""
+    """A term bound to an index and compiled. `tally` holds the prefixes of each loop, and then the candidates of each."""
 
     def __init__(self, term: Term, query: Query, index: Relations) -> None:
-        self.term, self.query, self.index = term, query, index
         self.binder = Binder(query, term.attributes, index)
+        self.term = term
         self.generator = Generator(term, self.binder)
         self.source = self.generator.counting()
         self.tally = np.zeros(2 * self.generator.loops, np.int64)
-        self.attributes = [loop.attribute for loop in term.root.walk()]
-
-    @property
-    def arguments(self) -> list[NDArray[Any]]:
-        return [self.tally, np.array(self.generator.constants or [0], np.int64), *self.generator.arrays.values()]
-
-    def count(self, ranges: Iterable[Range]) -> int:
-        """Return the count for some ranges of seeds."""
-        function, arguments = load(self.source), self.arguments
-        return sum(int(function(*r, *arguments)) for r in ranges)
 
     def ranges(self, parts: int) -> list[Range]:
         """Cut the seeds into at most `parts` ranges of about equal work."""
         return equal_ranges(self.generator, parts)
+
+    def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
+        """Return the count for some ranges of seeds, and say after each that it is done."""
+        each, whole = self._bounds()
+        if each >= FITS:
+            return self._count_by_primes(list(ranges), min(each * self._seeds(), whole))
+        run = self._function(self.generator, self.source)
+        # So many codes of the root that their sum fits.
+        most = max(1, FITS // each) if whole >= FITS else FITS
+        total = 0
+        for first, last, low, high in ranges:
+            for start in range(first, last, most):
+                total += int(run(start, min(last, start + most), low, high))
+            progress(1)
+        return total
+
+    def _count_by_primes(self, ranges: list[Range], bound: int) -> int:
+        """Count modulo several primes, whose product is beyond any count, and put the count together."""
+        total, product = 0, 1
+        for prime in _primes():
+            generator = Generator(self.term, self.binder, modular=True)
+            run = self._function(generator, generator.counting(), prime)
+            rest = sum(int(run(*r)) for r in ranges) % prime
+            total += product * ((rest - total) * pow(product, -1, prime) % prime)
+            product *= prime
+            if product > bound:
+                return total
+        raise AssertionError("there are enough primes")
+
+    def _function(self, generator: Generator, source: str, *more: int) -> Callable[..., Any]:
+        constants = np.array(generator.constants or [0], np.int64)
+        return partial(_call, load(source), (self.tally, constants, *more, *generator.arrays.values()))
+
+    def _seeds(self) -> int:
+        return self.binder.size(self.term.root.attribute)
+
+    def _bounds(self) -> tuple[int, int]:
+        """Return what the count cannot exceed: for one code of the root, and in all.
+
+        Each attribute has at most as many extensions as its longest list; and all matches are at most the product of relations
+        that cover the attributes.
+        """
+        longest: dict[str, int] = {}
+        for loop in self.generator.root.everything():
+            lists = [part for _, found in loop.stages[-1:] for part in found.lists]
+            sizes = [int(np.diff(self.generator.tries.all[part.trie].offsets).max(initial=0)) for part in lists]
+            attribute = loop.loop.attribute
+            known = longest.get(attribute, self.binder.size(attribute))
+            longest[attribute] = min([known, *sizes])
+        each = prod(max(1, n) for attribute, n in longest.items() if attribute != self.term.root.attribute)
+        uncovered, cover = set(self.term.attributes), 1
+        atoms = [e.atom for loop in self.term.root.walk() for e in loop.step.extenders]
+        while uncovered:
+            atom = max(atoms, key=lambda atom: len(uncovered & set(atom.attributes)))
+            uncovered -= set(atom.attributes)
+            cover *= max(1, self.binder.index.statistics.of(atom).tuples)
+        return each, min(cover, each * max(1, self._seeds()))
+
+
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...], *bounds: int) -> int:
+    return int(function(*bounds, *arguments))
+
+
+def _primes() -> Iterator[int]:
+    """Give primes from 2^31 downwards."""
+    for number in range(2**31 - 1, 2**30, -2):
+        if all(number % d for d in range(3, isqrt(number) + 1, 2)):
+            yield number
 
 
 def equal_ranges(generator: Generator, parts: int) -> list[Range]:

@@ -479,7 +479,12 @@ class Generator:
             code = self.constant(bound.constant) if bound.position is None else f"x{bound.position}"
             if bound.op in ("<", "="):
                 new = self.name("e")
-                if bound.op == "<" and part is not None and part.key == (bound.position,) and len(self.tries.all[part.trie].levels) == 1:
+                if (
+                    bound.op == "<"
+                    and part is not None
+                    and part.key == (bound.position,)
+                    and len(self.tries.all[part.trie].levels) == 1
+                ):
                     self.line(f"{new} = {self.splits(self.tries.all[part.trie])}[{code}]")
                 else:
                     beyond = code if bound.op == "<" else f"{code} + 1"

@@ -78,6 +78,12 @@ class BoundLoop:
         plain = all(f.by_code and f.operator == NOT_EQUAL for f in self.condition.filters)
         return plain and not (self.inner or self.counters or self.checks or self.loop.weights) and bool(self.stages)
 
+    def everything(self) -> Iterator[BoundLoop]:
+        """Give this loop and all those within it."""
+        yield self
+        for child in (*(spine for _, spine in self.counters), *self.inner):
+            yield from child.everything()
+
     def walk(self) -> Iterator[BoundLoop]:
         """Give this loop and those within it, but for the insides of cached ones."""
         yield self
@@ -113,11 +119,12 @@ def bind_nest(term: Term, binder: Binder) -> tuple[BoundLoop, Tries, Pairs]:
         step, position = loop.step, binder.order.index(loop.attribute)
         condition = binder.condition(loop.attribute, step.restrictions, step.filters)
         leads = counter is not None and loop.collects != counter
-        found = BoundLoop(loop, next(numbers), position, path, condition, binder.checks(step.checks), leads)
         # The root runs over all codes, or over its labels: that an edge leads on from a code is seen there.
-        extenders = [e for e in step.extenders if path or len(e.atom.attributes) == 1]
-        lists = [_list(binder.extender(e), tries) for e in extenders]
-        without = [_list(binder.extender(e), tries) for e in step.excluders]
+        lists = [_list(binder.extender(e), tries) for e in step.extenders if path or len(e.atom.attributes) == 1]
+        checks, without = binder.checks(step.checks), [_list(binder.extender(e), tries) for e in step.excluders]
+        if not path or not lists:  # values come one by one
+            checks, without = (*checks, *binder.checks(step.excluders)), []
+        found = BoundLoop(loop, next(numbers), position, path, condition, checks, leads)
         found.stages = _stages(found, lists, without, below)
         inside = (*path, position)
         found.counters = [(inner.number, bound(inner.spine, inside, inner.number)) for inner in loop.counters]

@@ -12,21 +12,28 @@ from bigjoin.planner.draft import Draft
 from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.expand_induced import expand_induced
 from bigjoin.planner.keep_distinct import keep_distinct
-from bigjoin.planner.order_attributes import order_attributes
+from bigjoin.planner.order_attributes import order_attributes, refuse_disconnected
+from bigjoin.planner.plan_count import plan_count
 from bigjoin.planner.read_pairs import read_pairs
 from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.planner.resolve_terms import resolve_terms
 from bigjoin.planner.simplify import simplify
+from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 
-PASSES = (
+MEANING = (
     resolve_relations,
     resolve_terms,
     read_pairs,
     expand_induced,
     simplify,
+)
+"""What a query means for this source, whether its matches are found or counted."""
+
+PASSES = (
+    *MEANING,
     order_attributes,
     break_symmetry,
     drop_implied,
@@ -44,3 +51,12 @@ def plan(query: Query, statistics: Statistics, *, order: tuple[str, ...] | None 
         draft = transform(draft)
     assert draft.plan is not None
     return draft.plan
+
+
+def count_plan(query: Query, statistics: Statistics) -> CountPlan:
+    """Return the plan for counting a query's matches, which need not be found for that."""
+    draft = Draft(query, statistics, query.atoms, query.filters)
+    for transform in MEANING:
+        draft = transform(draft)
+    refuse_disconnected(draft)
+    return plan_count(draft)

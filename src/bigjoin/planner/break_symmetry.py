@@ -5,30 +5,65 @@ filters to filters. Going through the attribute order, each attribute v must hav
 automorphisms that fix all earlier attributes; what is left at the end is the identity. Codes fall with degree, so the first
 attribute of an orbit gets the lowest degree, and every later list is cut to its hubward end: on cliques this is the
 degree-ordered orientation, and on any other pattern it is still right.
+
+Each attribute's condition holds for one in so many of a class's matches as its orbit is long, whatever the others' conditions. So
+where only a count is asked, any of them may be left out if the count is divided by the length of its orbit: then attributes that
+the restriction would have joined can be counted by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import prod
 
 from bigjoin.planner.draft import Draft
-from bigjoin.planner.simplify import canonical_atom
+from bigjoin.planner.isomorphism import Shape, renaming
 from bigjoin.query.plan import Restriction
-from bigjoin.query.query import Atom, Comparison
+
+MANY = 24
+"""Orders of the attributes that are tried where a restriction may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orbit:
+    """An attribute, and those that automorphisms map it to while they fix the attributes before it."""
+
+    attribute: str
+    images: tuple[str, ...]
+
+    @property
+    def restrictions(self) -> tuple[Restriction, ...]:
+        return tuple(Restriction(smaller=image, larger=self.attribute) for image in self.images)
+
+    def __len__(self) -> int:
+        return len(self.images) + 1
 
 
 def break_symmetry(draft: Draft) -> Draft:
     """Set the restrictions of a `unique` query, without those that others imply."""
     if not draft.query.unique:
         return draft
-    restrictions = [
-        Restriction(smaller=image, larger=attribute)
-        for i, attribute in enumerate(draft.order)
-        for image in draft.order[i + 1 :]
-        if _automorphism_exists(draft, fixed=draft.order[:i], source=attribute, image=image)
-    ]
-    return replace(draft, restrictions=tuple(r for r in restrictions if not _implied(r, restrictions)))
+    shape = Shape(draft)
+    orbits = [_orbit(shape, draft.order[:i], attribute, draft.order) for i, attribute in enumerate(draft.order)]
+    return replace(draft, restrictions=_needed(orbits))
+
+
+def restricted(draft: Draft) -> Iterator[tuple[Draft, int]]:
+    """Give ways to break symmetry: drafts with restrictions, and by how much the count is to be divided for those left out."""
+    if not draft.query.unique:
+        yield draft, 1
+        return
+    shape, seen = Shape(draft), set()
+    for orbits in _chains(shape):
+        sizes = range(len(orbits) + 1) if len(orbits) <= 4 else (0, 1, len(orbits))
+        for size in sizes:
+            for kept in combinations(orbits, size) if len(orbits) <= 4 else [orbits[:size]]:
+                restrictions = _needed(kept)
+                if frozenset(restrictions) not in seen:
+                    seen.add(frozenset(restrictions))
+                    yield replace(draft, restrictions=restrictions), prod(len(o) for o in orbits) // prod(len(o) for o in kept)
 
 
 def ordered_pairs(restrictions: Iterable[Restriction]) -> set[tuple[str, str]]:
@@ -39,36 +74,38 @@ def ordered_pairs(restrictions: Iterable[Restriction]) -> set[tuple[str, str]]:
     return pairs
 
 
-def _implied(restriction: Restriction, restrictions: list[Restriction]) -> bool:
-    others = [r for r in restrictions if r != restriction]
-    return (restriction.smaller, restriction.larger) in ordered_pairs(others)
+def _orbit(shape: Shape, fixed: tuple[str, ...], attribute: str, among: tuple[str, ...]) -> Orbit:
+    others = [a for a in among if a not in fixed and a != attribute]
+    return Orbit(attribute, tuple(a for a in others if renaming(shape, shape, fixed, (attribute, a)) is not None))
 
 
-def _automorphism_exists(draft: Draft, *, fixed: tuple[str, ...], source: str, image: str) -> bool:
-    """Search for an automorphism that fixes some attributes and maps `source` to `image`, attribute by attribute."""
-    parts: set[Atom | Comparison] = {*(canonical_atom(a, draft) for a in draft.atoms), *(f.canonical() for f in draft.filters)}
+def _chains(shape: Shape) -> Iterator[tuple[Orbit, ...]]:
+    """Give sequences of orbits that end at the identity, one of each kind: attributes of one orbit are as good as each other."""
+    given = 0
 
-    def holds(names: dict[str, str]) -> bool:
-        """Tell whether every atom and filter whose attributes are all mapped has its image in the query."""
-        newest = next(reversed(names))
+    def grow(fixed: tuple[str, ...], chain: tuple[Orbit, ...]) -> Iterator[tuple[Orbit, ...]]:
+        nonlocal given
+        left = [a for a in shape.attributes if a not in fixed]
+        orbits = [orbit for a in left if len(orbit := _orbit(shape, fixed, a, shape.attributes)) > 1]
+        if not orbits:
+            given += 1
+            yield chain
+            return
+        tried: set[str] = set()
+        for orbit in orbits:
+            if orbit.attribute not in tried and given < MANY:
+                tried |= {orbit.attribute, *orbit.images}
+                yield from grow((*fixed, orbit.attribute), (*chain, orbit))
 
-        def mapped(part: Atom | Comparison) -> bool:
-            return newest in part.attributes and names.keys() >= set(part.attributes)
+    yield from grow((), ())
 
-        atoms = (canonical_atom(atom.renamed(names), draft) for atom in draft.atoms if mapped(atom))
-        filters = (comparison.renamed(names).canonical() for comparison in draft.filters if mapped(comparison))
-        return all(part in parts for part in (*atoms, *filters))
 
-    def search(names: dict[str, str], rest: list[str]) -> bool:
-        if not rest:
-            return True
-        attribute, *later = rest
-        free = [a for a in draft.order if a not in names.values()]
-        return any(holds(grown := {**names, attribute: a}) and search(grown, later) for a in free)
+def _needed(orbits: Iterable[Orbit]) -> tuple[Restriction, ...]:
+    """Return the restrictions of some orbits, without those that others imply."""
+    restrictions = [r for orbit in orbits for r in orbit.restrictions]
 
-    names: dict[str, str] = {}
-    for attribute, target in (*((a, a) for a in fixed), (source, image)):
-        names[attribute] = target
-        if not holds(names):
-            return False
-    return search(names, [a for a in draft.order if a not in names])
+    def implied(restriction: Restriction) -> bool:
+        others = [r for r in restrictions if r != restriction]
+        return (restriction.smaller, restriction.larger) in ordered_pairs(others)
+
+    return tuple(r for r in restrictions if not implied(r))

@@ -20,7 +20,7 @@ def build_steps(draft: Draft) -> Draft:
     bound = seed.attributes
     steps = []
     for attribute in draft.order[len(bound) :]:
-        steps.append(_step(attribute, bound, draft))
+        steps.append(step_for(attribute, bound, draft))
         bound = (*bound, attribute)
     return replace(draft, plan=Plan(draft.query, seed, tuple(steps)))
 
@@ -60,7 +60,11 @@ def _says(seed: Extender, atom: Atom) -> bool:
     return not atom.negated and atom.relation == seed.atom.relation and read[: len(atom.attributes)] == atom.attributes
 
 
-def _step(attribute: str, bound: tuple[str, ...], draft: Draft) -> Step:
+def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: bool = True) -> Step:
+    """Return the step that extends bound attributes by another, with everything that this decides.
+
+    An attribute that nothing leads to is listed, as the values that some atom has, unless its values come from elsewhere.
+    """
     now = (*bound, attribute)
     extenders, excluders, checks = [], [], []
     for atom in _decided(draft.atoms, now, (attribute,)):
@@ -79,7 +83,7 @@ def _step(attribute: str, bound: tuple[str, ...], draft: Draft) -> Step:
             partial = extender(atom, attribute, bound, draft.statistics)
             extenders += [partial] if partial is not None and partial.key else []
     projections = _projections(draft, now, (attribute,))
-    if not extenders:  # a cross product: any atom of the attribute's component can list its values
+    if not extenders and listing:  # a cross product: any atom of the attribute's component can list its values
         extenders.append(_listing(attribute, draft))
     return Step(
         attribute,

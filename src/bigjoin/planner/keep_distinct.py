@@ -11,20 +11,23 @@ from bigjoin.query.query import Comparison
 
 
 def keep_distinct(draft: Draft) -> Draft:
-    """Add the filters; an atom over a relation without loops, or a restriction, already keeps its attributes apart."""
+    """Add a filter for each pair that needs one."""
+    added = tuple(Comparison(a, "!=", b) for a, b in apart(draft))
+    return replace(draft, filters=draft.filters + added)
+
+
+def apart(draft: Draft) -> list[tuple[str, str]]:
+    """Return the attributes that are to differ, but for those that a loopless relation or a restriction keeps apart."""
     if not draft.query.injective:
-        return draft
-    apart = {frozenset(pair) for pair in ordered_pairs(draft.restrictions)}
-    apart |= {
+        return []
+    known = {frozenset(pair) for pair in ordered_pairs(draft.restrictions)}
+    known |= {
         frozenset(atom.attributes)
         for atom in draft.positive
         if len(atom.attributes) == 2 and draft.statistics.of(atom).loops == 0
     }
     compared = [f for f in draft.filters if f.op in ("<", ">") and not f.properties]
-    apart |= {frozenset(f.attributes) for f in compared if len(f.attributes) == 2}
-    added = tuple(
-        Comparison(a, "!=", b)
-        for a, b in combinations(draft.order, 2)
-        if frozenset((a, b)) not in apart and draft.domain(a) == draft.domain(b)
-    )
-    return replace(draft, filters=draft.filters + added)
+    known |= {frozenset(f.attributes) for f in compared if len(f.attributes) == 2}
+    order = draft.order or draft.attributes
+    pairs = combinations(order, 2)
+    return [(a, b) for a, b in pairs if frozenset((a, b)) not in known and draft.domain(a) == draft.domain(b)]

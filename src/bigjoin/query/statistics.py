@@ -35,6 +35,8 @@ class RelationStatistics:
     """By column order, which says what orders there are; none at all stands for every order."""
     rows: RelationStatistics | None = None
     """The relation with one column more, the id of a row: one tuple for each row of the source."""
+    catalogue: Mapping[str, float] = field(default_factory=dict)
+    """Average extensions of small patterns, from a sample (`index/catalogue.py` says how they are named); perhaps none."""
 
     @property
     def arity(self) -> int:

@@ -25,9 +25,11 @@ from pyspark.sql.types import StructType
 
 from bigjoin.index.directory import Index
 from bigjoin.join.bind import BoundPlan, Output, bind, outputs
-from bigjoin.join.generic_join import Tally, count_matches, matches
+from bigjoin.join.compiled import Counting, Range
+from bigjoin.join.generic_join import matches
 from bigjoin.join.seeds import equal_ranges
 from bigjoin.kernels.jit import compilations
+from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 from bigjoin.spark.progress import Meter, watching
 
@@ -62,6 +64,15 @@ class Job:
         return bind(self.plan, self.index)
 
 
+@dataclass(frozen=True)
+class CountJob:
+    """A plan of a count over an index: for each task the ranges of each term."""
+
+    plan: CountPlan
+    index: Index
+    ranges: tuple[tuple[tuple[Range, ...], ...], ...]
+
+
 def prepare(plan: Plan, index: Index, *, tasks: int, batch_size: int, limit: int | None = None) -> Job:
     """Cut the seeds of a plan into ranges of equal estimated work, dealt to tasks in turn."""
     ranges = equal_ranges(bind(plan, index), tasks * RANGES_PER_TASK)
@@ -69,19 +80,28 @@ def prepare(plan: Plan, index: Index, *, tasks: int, batch_size: int, limit: int
     return Job(plan, index, tuple(r for r in dealt if r) or ((),), batch_size, limit)
 
 
-def count(spark: SparkSession, job: Job, *, progress: Callable[[float], None] | None = None) -> tuple[int, dict[str, Any]]:
+def prepare_count(plan: CountPlan, index: Index, *, tasks: int) -> CountJob:
+    """Cut the seeds of each term into ranges of equal estimated work, dealt to tasks in turn."""
+    terms = [Counting(term, plan.query, index).ranges(tasks * RANGES_PER_TASK) for term in plan.terms]
+    dealt = [tuple(tuple(ranges[task::tasks]) for ranges in terms) for task in range(tasks)]
+    return CountJob(plan, index, tuple(mine for mine in dealt if any(mine)) or (((),) * len(terms),))
+
+
+def count(spark: SparkSession, job: CountJob, *, progress: Callable[[float], None] | None = None) -> tuple[int, dict[str, Any]]:
     """Return the number of matches, and what the run did."""
-    with watching(job.seeds, progress) as meter:
-        rows = _run(spark, job, _count_task(job, meter), "count string, stats string").toArrow()
+    with watching(sum(len(ranges) for task in job.ranges for ranges in task), progress) as meter:
+        rows = _run(spark, len(job.ranges), _count_task(job, meter), "count string, stats string").toArrow()
     stats = [json.loads(row) for row in rows["stats"].to_pylist()]
     # Counts travel as text and are added up as Python integers: they may exceed 64 bits.
-    return sum(int(n) for n in rows["count"].to_pylist()), _merge(job, stats)
+    total = sum(int(n) for n in rows["count"].to_pylist())
+    assert total % job.plan.divisor == 0, "a sum of counts is not divisible by the symmetry it was counted with"
+    return total // job.plan.divisor, _merge(job, stats)
 
 
 def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
     """Return the matches as a lazy DataFrame with the original ids; a time there is in microseconds."""
     columns = pa.schema([(field.name, _in_unit(field.type, "us")) for field in schema(job, index)])
-    frame = _run(spark, job, _match_task(job, columns), from_arrow_schema(columns))
+    frame = _run(spark, len(job.ranges), _match_task(job, columns), from_arrow_schema(columns))
     return frame if job.limit is None else frame.limit(job.limit)
 
 
@@ -97,13 +117,12 @@ def write(
     if job.limit is not None:  # one task finds the first matches as well as many do
         job = replace(job, ranges=(tuple(r for task in job.ranges for r in task),))
     with watching(job.seeds, progress) as meter:
-        rows = _run(spark, job, _write_task(job, str(folder.absolute()), suffix, meter), _PART).toArrow()
+        rows = _run(spark, len(job.ranges), _write_task(job, str(folder.absolute()), suffix, meter), _PART).toArrow()
     return [(Path(row["file"]), row["rows"]) for row in rows.sort_by("task").to_pylist()]
 
 
-def _run(spark: SparkSession, job: Job, task: Task, schema: str | StructType) -> DataFrame:
-    """Run a task for each part of a job; the row that reaches a task says which it is, not its partition."""
-    tasks = len(job.ranges)
+def _run(spark: SparkSession, tasks: int, task: Task, schema: str | StructType) -> DataFrame:
+    """Run a number of tasks; the row that reaches a task says which it is, not its partition."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -113,18 +132,17 @@ def _run(spark: SparkSession, job: Job, task: Task, schema: str | StructType) ->
     return spark.range(0, tasks, 1, tasks).mapInArrow(run, schema)
 
 
-def _count_task(job: Job, meter: str | None) -> Task:
+def _count_task(job: CountJob, meter: str | None) -> Task:
     def task(number: int) -> Iterator[pa.RecordBatch]:
         started, compiled = time.perf_counter(), compilations()
-        plan = job.bound()
-        tally = Tally.of(plan)
-        total = count_matches(
-            plan, job.ranges[number], batch_size=job.batch_size, tally=tally, progress=Meter(meter, number).advance
-        )
+        progress = Meter(meter, number).advance
+        total, tallies = 0, []
+        for term, ranges in zip(job.plan.terms, job.ranges[number], strict=True):
+            counting = Counting(term, job.plan.query, job.index)
+            total += term.times * counting.count(ranges, progress)
+            tallies.append(counting.tally.tolist())
         stats = {
-            "prefixes": tally.prefixes,
-            "candidates": tally.candidates,
-            "waiting": tally.peak,
+            "tallies": tallies,
             "seconds": time.perf_counter() - started,
             "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "compiled": compilations() - compiled,
@@ -197,24 +215,22 @@ def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatc
                 return
 
 
-def _merge(job: Job, stats: list[dict[str, Any]]) -> dict[str, Any]:
+def _merge(job: CountJob, stats: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the stats of a run: sums over tasks, and how even they were."""
-    names = [",".join(job.plan.seed.attributes), *(step.attribute for step in job.plan.steps)]
+    steps = []
+    for i, term in enumerate(job.plan.terms):
+        tally = [sum(column) for column in zip(*(s["tallies"][i] for s in stats), strict=True)]
+        loops = [loop.attribute for loop in term.root.walk()]
+        for k, attribute in enumerate(loops):
+            steps.append({"term": i, "attribute": attribute, "prefixes": tally[k], "candidates": tally[len(loops) + k]})
     seconds = [s["seconds"] for s in stats] or [0.0]
     return {
         "rounds": 1,
         "bytes": 0,
         "load": {"max": 0, "mean": 0.0},
-        "steps": [
-            {
-                "attribute": name,
-                "prefixes": sum(s["prefixes"][i] for s in stats),
-                "candidates": sum(s["candidates"][i] for s in stats),
-            }
-            for i, name in enumerate(names)
-        ],
-        "waiting": max((s["waiting"] for s in stats), default=0),
+        "steps": steps,
         "tasks": {"count": len(stats), "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
+        "busy": sum(seconds) / len(seconds) / max(*seconds, 1e-9),
         "peak_memory": max((s["peak_memory"] for s in stats), default=0),
         "kernels_compiled": sum(s["compiled"] for s in stats),
     }

@@ -1,0 +1,72 @@
+"""The catalogue of a relation: how many extensions a few small patterns have on average, from a sample of its tuples.
+
+An estimate that multiplies averages of single lists does not see that real graphs are clustered, and that hubs meet hubs. So when
+an index is built, some tuples (x, y) are drawn, and the lists of both ends are read: how long they are, how many values they
+share (triangles), how many of these a third list holds (4-cliques), and how many values the two ends of a wedge share (4-cycles).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.trie import Trie
+from bigjoin.kernels.sample import common_sizes, continued_sizes
+
+SAMPLE = 1024
+SEED = 1
+
+
+def sample(tries: Sequence[Trie]) -> dict[str, float]:
+    """Return the averages for a binary relation, given its tries by the column that is the key; one, if it is symmetric.
+
+    A name is spelled by key columns: `length.0.1` is the list keyed by column 1 (an edge to the vertex) of the value in column 0.
+    """
+    trie = tries[0]
+    if not len(trie):
+        return {}
+    draw = np.random.default_rng(SEED)
+    positions = np.sort(draw.integers(0, len(trie), SAMPLE))
+    ends = trie.tuples(positions)
+    draws = draw.integers(0, 1000, SAMPLE)
+    buffer = np.empty(max(int(np.diff(t.offsets).max()) for t in tries), trie.values.dtype)
+    orders = range(len(tries))
+    found: dict[str, float] = {}
+
+    def lists(order: int, codes: NDArray[Any]) -> tuple[Any, Any, NDArray[np.int64]]:
+        t = tries[order]
+        nodes = t.shards.nodes(np.maximum(codes, 0).astype(np.int64)).astype(np.int64)
+        return t.offsets, t.values, np.where(codes >= 0, nodes, -1)
+
+    def shared(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        sizes, drawn = np.empty(SAMPLE, np.int64), np.empty(SAMPLE, np.int64)
+        common_sizes(*a, *b, buffer, draws, sizes, drawn)
+        return sizes, drawn
+
+    lengths = {}
+    for end, order in product((0, 1), orders):
+        offsets, _, nodes = lists(order, ends[end].astype(np.int64))
+        lengths[end, order] = offsets[nodes + 1] - offsets[nodes]
+        found[f"length.{end}.{order}"] = float(lengths[end, order].mean())
+    for first, second in product(orders, orders):
+        a, b = lists(first, ends[0].astype(np.int64)), lists(second, ends[1].astype(np.int64))
+        sizes, third = shared(a, b)
+        found[f"shared.{first}.{second}"] = float(sizes.mean())
+        found[f"least.{first}.{second}"] = float(np.minimum(lengths[0, first], lengths[1, second]).mean())
+        for order in orders:
+            deeper = np.empty(SAMPLE, np.int64)
+            continued_sizes(*a, *b, *lists(order, third), buffer, deeper)
+            # Each triangle counts once: a tuple with many is drawn once, and stands for all of them.
+            found[f"continued.{first}.{second}.{order}"] = float((deeper * sizes).sum() / max(1, sizes.sum()))
+    for centre, middle, near, far in product((0, 1), orders, orders, orders):
+        offsets, values, nodes = lists(middle, ends[centre].astype(np.int64))
+        length = offsets[nodes + 1] - offsets[nodes]
+        at = np.minimum(offsets[nodes] + length * draws // 1000, len(values) - 1)
+        third = np.where(length > 0, values[at].astype(np.int64), -1)
+        sizes, _ = shared(lists(near, ends[1 - centre].astype(np.int64)), lists(far, third))
+        found[f"wedge.{centre}.{middle}.{near}.{far}"] = float((sizes * length).sum() / max(1, length.sum()))
+    return {name: round(value, 4) for name, value in found.items()}

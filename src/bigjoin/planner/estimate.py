@@ -1,0 +1,206 @@
+"""Estimates of how many prefixes and extensions a query's parts have, from statistics alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import combinations
+from math import factorial, prod
+
+from bigjoin.planner.column_orders import extender
+from bigjoin.planner.draft import Draft
+from bigjoin.query.query import Atom, Comparison
+
+CLOSURE = 0.05
+"""The chance that two neighbours of a vertex are neighbours, where there is no catalogue: real graphs are clustered."""
+
+_SELECTIVITY = {"<": 0.5, "<=": 0.5, ">": 0.5, ">=": 0.5, "!=": 1.0, "=": 0.1}
+"""How much a comparison leaves; one for equal ids is known better."""
+
+
+class Estimate:
+    """Estimates for one draft, each made once."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft, self.statistics = draft, draft.statistics
+        self.prefixes = cache(self._prefixes)
+        self.proposals = cache(self._proposals)
+        self.reachable = cache(self._reachable)
+
+    def _reachable(self, bound: frozenset[str]) -> list[str]:
+        """Return the attributes that an extender can propose next; if there are none, those of another part."""
+        left = [a for a in self.draft.attributes if a not in bound]
+        near = [a for a in left if any(self._extends(atom, a, bound) for atom in self.draft.positive)]
+        return near or [a for a in left if any(self._extends(atom, a, frozenset()) for atom in self.draft.positive)]
+
+    def _extends(self, atom: Atom, attribute: str, bound: frozenset[str]) -> bool:
+        joined = attribute in atom.attributes and (not bound or not bound.isdisjoint(atom.attributes))
+        return joined and extender(atom, attribute, bound, self.statistics) is not None
+
+    def work(self, attribute: str, order: tuple[str, ...]) -> float:
+        """Estimate a step: its prefixes, and the proposals of each run of them."""
+        read = {a for atom in self.draft.atoms if attribute in atom.attributes for a in atom.attributes}
+        part = order[: max((i + 1 for i, a in enumerate(order) if a in read), default=0)]
+        bound = frozenset(order)
+        return self.prefixes(bound) + self.prefixes(frozenset(part)) * self.proposals(attribute, bound)
+
+    def _prefixes(self, bound: frozenset[str]) -> float:
+        """Estimate the bindings of a set of attributes: one after another, each next to those before it where that can be."""
+        left = [a for a in self.draft.attributes if a in bound]
+        placed: list[str] = []
+        estimate = 1.0
+        while left:
+            near = [a for a in left if self._neighbours(a, placed)]
+            attribute = max(near, key=lambda a: len(self._neighbours(a, placed)), default=left[0])
+            left.remove(attribute)
+            estimate *= self.extensions(attribute, placed)
+            placed.append(attribute)
+        selected = prod(self._selectivity(f) for f in self.draft.filters if set(f.attributes) <= bound)
+        return estimate * selected * self._ordered(bound)
+
+    def _ordered(self, bound: frozenset[str]) -> float:
+        """Return the share of the orders of codes that satisfy the restrictions."""
+        pairs = [(r.smaller, r.larger) for r in self.draft.restrictions if {r.smaller, r.larger} <= bound]
+        items = frozenset(a for pair in pairs for a in pair)
+
+        @cache
+        def orders(left: frozenset[str]) -> int:
+            least = [a for a in left if not any(larger == a and smaller in left for smaller, larger in pairs)]
+            return sum(orders(left - {a}) for a in least) if left else 1
+
+        return orders(items) / factorial(len(items))
+
+    def extensions(self, attribute: str, placed: Sequence[str]) -> float:
+        """Estimate the extensions of a prefix by an attribute, before filters."""
+        size = float(self._domain(attribute))
+        for atom in self.draft.positive:
+            if set(atom.attributes) == {attribute}:
+                share = self.statistics.of(atom).tuples / max(1.0, size)
+                size *= share if len(atom.attributes) == 1 else 1.0
+        neighbours = self._neighbours(attribute, placed)
+        if not neighbours:
+            return size
+        labelled = size / max(1.0, float(self._domain(attribute)))
+        edges = [(a, b, atom) for a, b in combinations(neighbours, 2) if (atom := self._joining(a, b)) is not None]
+        if edges:
+            a, b, atom = min(edges, key=lambda edge: self._pair("shared", *edge, neighbours))
+            estimate = self._pair("shared", a, b, atom, neighbours)
+            others = [c for c in neighbours if c not in (a, b)]
+            for i, _ in enumerate(others):
+                deeper = self._continued(a, b, atom, neighbours, others[0])
+                estimate = (
+                    min(estimate, deeper) if i == 0 else estimate * min(1.0, deeper / max(estimate, deeper, 1e-9) + CLOSURE)
+                )
+            return estimate * labelled
+        lengths = [self._length(a, neighbours[a]) for a in neighbours]
+        estimate = min(lengths)
+        for a, b in combinations(neighbours, 2):
+            relation = self.statistics.of(neighbours[b][0])
+            estimate = min(
+                estimate, max(self._wedge(a, b, neighbours, placed), lengths[0] * lengths[1] / max(1, relation.tuples))
+            )
+        return estimate * labelled
+
+    def _neighbours(self, attribute: str, placed: Sequence[str]) -> dict[str, tuple[Atom, int]]:
+        """Return the attributes that an atom joins to this one, each with that atom and the column of the key in it."""
+        found: dict[str, tuple[Atom, int]] = {}
+        for atom in self.draft.positive:
+            if attribute in atom.attributes:
+                for column, other in enumerate(atom.attributes):
+                    if other in placed and other != attribute:
+                        found.setdefault(other, (atom, column))
+        return found
+
+    def _joining(self, a: str, b: str) -> Atom | None:
+        return next((atom for atom in self.draft.positive if {a, b} <= set(atom.attributes)), None)
+
+    def _length(self, key: str, by: tuple[Atom, int]) -> float:
+        """Estimate the length of an attribute's list, which is longer for one that was reached through an edge."""
+        atom, column = by
+        relation = self.statistics.of(atom)
+        entries = [
+            value for name, value in relation.catalogue.items() if name.startswith("length.") and name.endswith(f".{column}")
+        ]
+        if entries and len(atom.attributes) == 2:
+            return sum(entries) / len(entries)
+        lists = [s.typical for columns, s in relation.lists.items() if columns[:1] == (column,)]
+        return lists[0] if lists else relation.tuples ** (1 / relation.arity)
+
+    def _pair(self, what: str, a: str, b: str, atom: Atom, neighbours: dict[str, tuple[Atom, int]]) -> float:
+        """Return what the catalogue says of the lists of two attributes that an atom joins; else assume some clustering."""
+        by_a, by_b = neighbours[a], neighbours[b]
+        catalogue = self.statistics.of(atom).catalogue
+        if catalogue and {by_a[0].relation, by_b[0].relation} == {atom.relation} and len(atom.attributes) == 2:
+            if atom.attributes[0] != a:
+                by_a, by_b = by_b, by_a
+            return catalogue[f"{what}.{self._order(by_a)}.{self._order(by_b)}"]
+        lengths = self._length(a, by_a), self._length(b, by_b)
+        return min(lengths) * (CLOSURE if what == "shared" else 1.0)
+
+    def _continued(self, a: str, b: str, atom: Atom, neighbours: dict[str, tuple[Atom, int]], third: str) -> float:
+        catalogue = self.statistics.of(atom).catalogue
+        relations = {neighbours[x][0].relation for x in (a, b, third)}
+        if catalogue and relations == {atom.relation} and len(atom.attributes) == 2:
+            by_a, by_b = neighbours[a], neighbours[b]
+            if atom.attributes[0] != a:
+                by_a, by_b = by_b, by_a
+            return catalogue[f"continued.{self._order(by_a)}.{self._order(by_b)}.{self._order(neighbours[third])}"]
+        return self._pair("shared", a, b, atom, neighbours) * CLOSURE
+
+    def _wedge(self, a: str, b: str, neighbours: dict[str, tuple[Atom, int]], placed: Sequence[str]) -> float:
+        """Estimate how many values the lists of two attributes share that a third one joins."""
+        for centre in placed:
+            first, second = self._joining(a, centre), self._joining(centre, b)
+            if centre in (a, b) or first is None or second is None or self.statistics.of(first).catalogue == {}:
+                continue
+            relations = {first.relation, second.relation, neighbours[a][0].relation, neighbours[b][0].relation}
+            if len(relations) == 1 and len(first.attributes) == len(second.attributes) == 2:
+                place = first.attributes.index(centre)
+                middle = self._order((second, second.attributes.index(centre)))
+                name = f"wedge.{place}.{middle}.{self._order(neighbours[a])}.{self._order(neighbours[b])}"
+                return self.statistics.of(first).catalogue[name]
+        return 0.0
+
+    def _order(self, by: tuple[Atom, int]) -> int:
+        return 0 if self.statistics.of(by[0]).symmetric else by[1]
+
+    def reading(self, bound: frozenset[str], attribute: str) -> float:
+        """Estimate what is looked at to find an attribute's extensions of one prefix.
+
+        The lists but the last are intersected before: what is left of them, or the last one, is looked at.
+        """
+        neighbours = self._neighbours(attribute, sorted(bound))
+        if len(neighbours) < 2:
+            return 0.0
+        looked_at = [self._length(a, by) for a, by in neighbours.items()]
+        for a, b in combinations(neighbours, 2):
+            if (atom := self._joining(a, b)) is not None:
+                looked_at.append(self._pair("least", a, b, atom, neighbours))
+                if others := [self._length(c, by) for c, by in neighbours.items() if c not in (a, b)]:
+                    looked_at.append(2 * self._pair("shared", a, b, atom, neighbours) + 0.05 * min(others))
+        return min(looked_at)
+
+    def _proposals(self, attribute: str, bound: frozenset[str]) -> float:
+        """Estimate the shortest list that can propose the attribute."""
+        lengths = [float(self._domain(attribute))]
+        for atom in self.draft.positive:
+            if attribute in atom.attributes and bound & set(atom.attributes):
+                relation = self.statistics.of(atom)
+                served = extender(atom, attribute, bound, self.statistics)
+                if served is None:
+                    continue
+                lists = relation.lists.get(served.columns)
+                lengths.append(lists.typical if lists else relation.tuples ** (1 / relation.arity))
+        return min(lengths)
+
+    def _selectivity(self, comparison: Comparison) -> float:
+        if comparison.op == "=" and not comparison.properties:
+            return 1 / max(1, self._domain(comparison.attributes[0]))
+        return _SELECTIVITY[comparison.op]
+
+    def size(self, attribute: str) -> int:
+        """Return how many values an attribute may have."""
+        return self._domain(attribute)
+
+    def _domain(self, attribute: str) -> int:
+        return self.statistics.domains[self.draft.domain(attribute)]

@@ -1,0 +1,85 @@
+"""Renamings of attributes that turn one draft's atoms, filters and restrictions into another's (or into its own)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+
+from bigjoin.planner.draft import Draft
+from bigjoin.planner.simplify import canonical_atom
+from bigjoin.query.plan import Restriction
+from bigjoin.query.query import Atom, Comparison
+
+Part = Atom | Comparison | Restriction | frozenset[str]
+
+
+class Shape:
+    """What a draft asks for, in a form in which equal parts are equal; `apart` are pairs that are to differ."""
+
+    def __init__(self, draft: Draft, apart: frozenset[frozenset[str]] = frozenset()) -> None:
+        self.draft = draft
+        self.attributes = tuple(dict.fromkeys(a for atom in draft.positive for a in atom.attributes))
+        self.parts: list[tuple[Part, tuple[str, ...]]] = [(p, p.attributes) for p in (*draft.atoms, *draft.filters)]
+        self.parts += [(r, (r.smaller, r.larger)) for r in draft.restrictions]
+        self.parts += [(pair, tuple(pair)) for pair in apart]
+        self.all = {self.canonical(part) for part, _ in self.parts}
+        self.colours = {a: self._colour(a) for a in self.attributes}
+        self.invariant: Hashable = (len(self.all), tuple(sorted(Counter(self.colours.values()).items())))
+
+    def canonical(self, part: Part, names: dict[str, str] | None = None) -> Part:
+        """Return a part, renamed, in the form that equal parts share."""
+        if isinstance(part, Restriction):
+            return Restriction(names[part.smaller], names[part.larger]) if names else part
+        if isinstance(part, frozenset):
+            return frozenset(names[a] for a in part) if names else part
+        if isinstance(part, Atom):
+            return canonical_atom(part.renamed(names) if names else part, self.draft)
+        return (part.renamed(names) if names else part).canonical()
+
+    def _colour(self, attribute: str) -> str:
+        """Return what an attribute's parts look like from it: attributes that can be exchanged look alike."""
+        seen = []
+        for part, names in self.parts:
+            if attribute in names:
+                text = str(self.canonical(part)) if not isinstance(part, frozenset) else "apart"
+                kind = part.relation if isinstance(part, Atom) else type(part).__name__
+                symmetric = isinstance(part, Atom) and self.draft.statistics.relations[part.relation].symmetric
+                places = "" if symmetric or isinstance(part, frozenset) else str([n == attribute for n in names])
+                if isinstance(part, Comparison):
+                    for name in names:
+                        text = text.replace(name, "?")
+                    places = text if len(names) == 1 else part.op
+                seen.append(f"{kind} {getattr(part, 'negated', '')} {places}")
+        return " ".join(sorted(seen))
+
+
+def renaming(
+    source: Shape, target: Shape, fixed: tuple[str, ...] = (), image: tuple[str, str] | None = None
+) -> dict[str, str] | None:
+    """Return a renaming that turns the source's parts into the target's, fixing some attributes and mapping one as told."""
+    if source.invariant != target.invariant:
+        return None
+
+    def holds(names: dict[str, str]) -> bool:
+        newest = next(reversed(names))
+        mapped = (p for p, attributes in source.parts if newest in attributes and names.keys() >= set(attributes))
+        return all(target.canonical(part, names) in target.all for part in mapped)
+
+    def search(names: dict[str, str], rest: list[str]) -> dict[str, str] | None:
+        if not rest:
+            return names
+        attribute, *later = rest
+        taken = set(names.values())
+        for a in target.attributes:
+            if a not in taken and source.colours[attribute] == target.colours[a]:
+                grown = {**names, attribute: a}
+                if holds(grown) and (found := search(grown, later)) is not None:
+                    return found
+        return None
+
+    names: dict[str, str] = {}
+    for attribute, to in (*((a, a) for a in fixed), *((image,) if image else ())):
+        names[attribute] = to
+        if source.colours[attribute] != target.colours[to] or not holds(names):
+            return None
+    return search(names, [a for a in source.attributes if a not in names])

@@ -1,0 +1,192 @@
+"""Plan a count: the cheapest sum of nests that comes to the number of matches.
+
+Three choices are made together, by cost. Restrictions may be left out if the count is divided (`break_symmetry`). Attributes that
+are to differ may be counted as if they need not, and the cases in which they are equal taken away: those are counts of smaller
+queries, in which the two are one attribute (inclusion and exclusion). And each of these queries has its cheapest nest
+(`search_nest`). Every choice gives the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import inf
+
+from bigjoin.planner.break_symmetry import restricted
+from bigjoin.planner.build_nest import build_nest, paths
+from bigjoin.planner.draft import Draft
+from bigjoin.planner.drop_implied import drop_implied
+from bigjoin.planner.estimate import Estimate
+from bigjoin.planner.isomorphism import Shape, renaming
+from bigjoin.planner.keep_distinct import apart
+from bigjoin.planner.search_nest import Node, Pair, Search
+from bigjoin.planner.simplify import canonical_atom
+from bigjoin.query.nest import CountPlan, Term
+from bigjoin.query.query import Comparison
+
+MERGED = 8
+"""Attributes that inclusion and exclusion may merge: the ways to merge n of them are as many as the partitions of a set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summand:
+    """A nest for a draft, and how often its count is added."""
+
+    times: int
+    node: Node
+    draft: Draft
+
+
+@dataclass(slots=True)
+class Sums:
+    """Sums of nests for drafts, each found once; drafts that differ only in the names of attributes share one."""
+
+    known: dict[Hashable, list[tuple[Shape, float, tuple[Summand, ...]]]] = field(default_factory=dict)
+
+    def of(self, draft: Draft, pairs: frozenset[Pair]) -> tuple[float, tuple[Summand, ...]]:
+        """Return what the cheapest sum for a draft costs, and the sum; the attributes of each pair are to differ."""
+        shape = Shape(draft, pairs)
+        alike = self.known.setdefault(shape.invariant, [])
+        for other, cost, summands in alike:
+            if renaming(shape, other) is not None:
+                return cost, summands
+        found = min(self._choices(draft, pairs), key=lambda choice: choice[0])
+        alike.append((shape, *found))
+        return found
+
+    def _choices(self, draft: Draft, pairs: frozenset[Pair]) -> Iterator[tuple[float, tuple[Summand, ...]]]:
+        """Give a sum in which pairs join their attributes, and one in which they do so only where that costs nothing."""
+        free = Search(draft, Estimate(draft)).best()
+        assert free.node is not None
+        together = {frozenset(pair) for path in paths(free.node) for pair in combinations(path, 2)}
+        crossing = frozenset(pair for pair in pairs if pair not in together)
+        kept = pairs - crossing
+        first = Summand(1, free.node, _differing(draft, kept))
+        if not crossing:
+            yield free.cost, (first,)
+            return
+        joined = Search(draft, Estimate(draft), pairs).best()
+        assert joined.node is not None
+        yield joined.cost, (Summand(1, joined.node, _differing(draft, pairs)),)
+        if len(frozenset().union(*crossing)) <= MERGED:
+            cost, summands = free.cost, [first]
+            for times, smaller, left in _merged(draft, crossing, kept):
+                more, terms = self.of(smaller, left)
+                cost += more
+                summands += [replace(term, times=times * term.times) for term in terms]
+            yield cost, _collected(summands)
+
+
+def plan_count(draft: Draft) -> CountPlan:
+    """Return the plan of a count, for a draft whose atoms and filters are simplified."""
+    best: tuple[float, int, tuple[Summand, ...]] = (inf, 1, ())
+    sums = Sums()
+    for option, divisor in restricted(draft):
+        ready = drop_implied(option)
+        cost, summands = sums.of(ready, frozenset(map(frozenset, apart(ready))))
+        best = min(best, (cost, divisor, summands), key=lambda choice: choice[0])
+    _, divisor, summands = best
+    terms = []
+    for summand in summands:
+        attributes = tuple(dict.fromkeys(a for path in paths(summand.node) for a in path))
+        terms.append(Term(summand.times, build_nest(summand.node, summand.draft), attributes))
+    return CountPlan(draft.query, tuple(terms), divisor)
+
+
+def _differing(draft: Draft, pairs: frozenset[Pair]) -> Draft:
+    added = tuple(Comparison(a, "!=", b) for a, b in sorted(tuple(sorted(pair)) for pair in pairs))
+    return replace(draft, filters=draft.filters + added)
+
+
+def _merged(draft: Draft, crossing: frozenset[Pair], kept: frozenset[Pair]) -> Iterator[tuple[int, Draft, frozenset[Pair]]]:
+    """Give the drafts in which some crossing pairs are equal, with the sign and number of the ways to come to each.
+
+    The product over the pairs of (1 - [equal]) is multiplied out; choices of pairs that merge the same attributes come together.
+    """
+    attributes = sorted(frozenset().union(*crossing))
+    for partition in _partitions(attributes):
+        blocks = [block for block in partition if len(block) > 1]
+        times = 1
+        for block in blocks:
+            times *= _connected_sum(block, crossing)
+        if blocks and times:
+            names = {a: block[0] for block in blocks for a in block}
+            smaller = _renamed(draft, names)
+            left = {frozenset(names.get(a, a) for a in pair) for pair in kept}
+            if smaller is not None and all(len(pair) == 2 for pair in left):
+                yield times, smaller, frozenset(left) - _apart_anyway(smaller)
+
+
+def _apart_anyway(draft: Draft) -> frozenset[Pair]:
+    """Return the pairs that atoms keep apart, as the relation has no loops."""
+    return frozenset(
+        frozenset(atom.attributes)
+        for atom in draft.positive
+        if len(set(atom.attributes)) == 2 == len(atom.attributes) and draft.statistics.of(atom).loops == 0
+    )
+
+
+def _partitions(items: list[str]) -> Iterator[list[list[str]]]:
+    if not items:
+        yield []
+        return
+    first, *rest = items
+    for partition in _partitions(rest):
+        yield [[first], *partition]
+        for i, block in enumerate(partition):
+            yield [*partition[:i], [first, *block], *partition[i + 1 :]]
+
+
+def _connected_sum(block: list[str], pairs: frozenset[Pair]) -> int:
+    """Return the sum, over sets of pairs that connect a block, of -1 to the power of their number.
+
+    Zero if the pairs do not connect it; for a block with all pairs, (-1)^(n-1) (n-1)!. By deletion and contraction.
+    """
+    edges = [pair for pair in pairs if pair <= set(block)]
+
+    def signed(vertices: frozenset[str], edges: tuple[Pair, ...]) -> int:
+        if len(vertices) == 1:
+            return 1 if not edges else 0
+        if not edges:
+            return 0
+        edge, *rest = edges
+        a, b = sorted(edge)
+        merged = [frozenset(a if x == b else x for x in e) for e in rest]
+        if any(len(e) == 1 for e in merged):  # parallel ones: taking or leaving them cancels
+            return signed(vertices, tuple(rest))
+        return signed(vertices, tuple(rest)) - signed(vertices - {b}, tuple(dict.fromkeys(merged)))
+
+    return signed(frozenset(block), tuple(sorted(edges, key=sorted)))
+
+
+def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:
+    """Return a draft with attributes merged, or None where it has no matches."""
+    full = {a: names.get(a, a) for atom in draft.positive for a in atom.attributes}
+    atoms = tuple(dict.fromkeys(canonical_atom(atom.renamed(full), draft) for atom in draft.atoms))
+    filters = tuple(dict.fromkeys(f.renamed(full).canonical() for f in draft.filters))
+    limits = tuple(dict.fromkeys(replace(r, smaller=full[r.smaller], larger=full[r.larger]) for r in draft.restrictions))
+    merged = replace(draft, atoms=atoms, filters=filters, restrictions=limits)
+    loops = (a for a in atoms if not a.negated and len(a.attributes) > 1 and len(set(a.attributes[:2])) == 1)
+    if any(
+        draft.statistics.relations[a.relation].loops == 0 and draft.statistics.relations[a.relation].arity == 2 for a in loops
+    ):
+        return None
+    if any(r.smaller == r.larger for r in limits):
+        return None
+    if any(f.left == f.right and f.op in ("<", ">", "!=") and not f.properties for f in filters):
+        return None
+    if any(replace(atom, negated=False) in atoms for atom in atoms if atom.negated):
+        return None
+    return drop_implied(merged)
+
+
+def _collected(summands: list[Summand]) -> tuple[Summand, ...]:
+    """Return a sum with equal nests added up."""
+    times: dict[int, int] = {}
+    nodes: dict[int, Summand] = {}
+    for summand in summands:
+        key = id(summand.node)
+        nodes.setdefault(key, summand)
+        times[key] = times.get(key, 0) + summand.times
+    return tuple(replace(nodes[key], times=n) for key, n in times.items() if n)

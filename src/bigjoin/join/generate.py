@@ -421,6 +421,8 @@ class Generator:
             self.line(f"if {' and '.join(test)}:")
             self.line(f"    {n} -= 1")
             others.append(other)
+        if leaf.loop.discount:
+            self.line(f"{n} -= min({n}, {leaf.loop.discount})")
         self.line(f"tally[{leaf.number}] += {n}")
         return n
 

@@ -36,7 +36,7 @@ def build_nest(root: Node, draft: Draft) -> Loop:
             built(child, inside, tuple(mine[w] for w in child.weights), collects if leads and not i else None, around)
             for i, child in enumerate(node.inner)
         )
-        return Loop(step, inner, counters, weights, collects if node.collects else None, node.cached)
+        return Loop(step, inner, counters, weights, collects if node.collects else None, node.cached, node.discount)
 
     return built(root, (), (), None, 0)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import inf
+from math import inf, log2
 
-from bigjoin.planner.break_symmetry import restricted
+from bigjoin.planner.break_symmetry import ordered_pairs, restricted
 from bigjoin.planner.build_nest import build_nest, paths
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.drop_implied import drop_implied
@@ -27,6 +27,9 @@ from bigjoin.query.query import Comparison
 
 MERGED = 8
 """Attributes that inclusion and exclusion may merge: the ways to merge n of them are as many as the partitions of a set."""
+
+KEEP = 0.1
+"""How much dearer a count is taken to be for each time that it is halved afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,9 @@ class Sums:
         if not crossing:
             yield free.cost, (first,)
             return
+        if (discounted := _discounted(free.node, draft, crossing)) is not None:
+            yield free.cost, (replace(first, node=discounted),)
+            return
         joined = Search(draft, Estimate(draft), pairs).best()
         assert joined.node is not None
         yield joined.cost, (Summand(1, joined.node, _differing(draft, pairs)),)
@@ -78,6 +84,48 @@ class Sums:
             yield cost, _collected(summands)
 
 
+def _discounted(node: Node, draft: Draft, crossing: frozenset[Pair]) -> Node | None:
+    """Return a nest that leaves out of each tail the values that other attributes have, or None where their number varies.
+
+    A tail is a loop with nothing inside. If every value of another attribute satisfies all that is asked of the tail's, the
+    tail's set holds it for sure: so it is left out by subtracting one, and the two need not be joined.
+    """
+    tails = [leaf for leaf in _leaves(node) if not leaf.weights]
+    order = {leaf.attribute: i for i, leaf in enumerate(tails)}
+    discounts = dict.fromkeys(order, 0)
+    for pair in crossing:
+        fit = [b for b in pair if b in order and _satisfies(next(iter(pair - {b})), b, draft)]
+        if not fit:
+            return None
+        discounts[max(fit, key=order.__getitem__)] += 1
+
+    def rebuilt(node: Node) -> Node:
+        inner = tuple(rebuilt(child) for child in node.inner)
+        return replace(node, inner=inner, discount=discounts.get(node.attribute, 0) if not node.inner else 0)
+
+    return rebuilt(node)
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    if not node.inner:
+        yield node
+    for child in node.inner:
+        yield from _leaves(child)
+
+
+def _satisfies(a: str, b: str, draft: Draft) -> bool:
+    """Tell whether all that is asked of an attribute is asked of another as well."""
+    names = {name: name for name in draft.attributes} | {b: a}
+    atoms = {canonical_atom(atom, draft) for atom in draft.atoms}
+    filters = {f.canonical() for f in draft.filters}
+    limits = ordered_pairs(draft.restrictions)
+    return (
+        all(canonical_atom(atom.renamed(names), draft) in atoms for atom in draft.atoms if b in atom.attributes)
+        and all(f.renamed(names).canonical() in filters for f in draft.filters if b in f.attributes)
+        and all((names[r.smaller], names[r.larger]) in limits for r in draft.restrictions if b in (r.smaller, r.larger))
+    )
+
+
 def plan_count(draft: Draft) -> CountPlan:
     """Return the plan of a count, for a draft whose atoms and filters are simplified."""
     best: tuple[float, int, tuple[Summand, ...]] = (inf, 1, ())
@@ -85,7 +133,8 @@ def plan_count(draft: Draft) -> CountPlan:
     for option, divisor in restricted(draft):
         ready = drop_implied(option)
         cost, summands = sums.of(ready, frozenset(map(frozenset, apart(ready))))
-        best = min(best, (cost, divisor, summands), key=lambda choice: choice[0])
+        # Estimates hardly see how much shorter lists are beyond a bound, so a restriction is kept where it costs nothing.
+        best = min(best, (cost * (1 + KEEP * log2(divisor)), divisor, summands), key=lambda choice: choice[0])
     _, divisor, summands = best
     terms = []
     for summand in summands:
@@ -172,7 +221,7 @@ def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:
         draft.statistics.relations[a.relation].loops == 0 and draft.statistics.relations[a.relation].arity == 2 for a in loops
     ):
         return None
-    if any(r.smaller == r.larger for r in limits):
+    if any(smaller == larger for smaller, larger in ordered_pairs(limits)):
         return None
     if any(f.left == f.right and f.op in ("<", ">", "!=") and not f.properties for f in filters):
         return None

@@ -42,6 +42,8 @@ class Node:
     """Which counters of the loop around this one multiply here."""
     cached: bool = False
     collects: bool = False
+    discount: int = 0
+    """How many of its values, for sure, are not to be counted: those that attributes elsewhere have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ class Search:
         times = self.estimate.prefixes(path)
         if lists <= 1:
             return times
-        return times * (1 + self.estimate.reading(path, v))
+        bounded = any({r.smaller, r.larger} - {v} <= path for r in self.draft.restrictions if v in (r.smaller, r.larger))
+        return times * (1 + self.estimate.reading(path, v) * (0.5 if bounded else 1.0))
 
     def bind(self, path: Attributes, attributes: Attributes, v: str) -> Found:
         """Return the nest that binds an attribute next."""

@@ -30,6 +30,8 @@ class Loop:
     collects: int | None = None
     """The counter, if this is the last loop of its spine: what is inside is added to the entry of the value."""
     cached: bool = False
+    discount: int = 0
+    """How many of the values are left out of the count: attributes of loops beside this one have them, whatever they are."""
 
     @property
     def attribute(self) -> str:
@@ -122,6 +124,7 @@ def _lines(loop: Loop, depth: int) -> list[str]:
     parts = [*step.extenders, *step.excluders, *step.checks, *step.restrictions, *step.filters]
     parts += [f"counter{number}({loop.attribute})" for number in loop.weights]
     kept = ", kept for each value" if loop.cached else ""
+    kept += f", but for {loop.discount} that are taken" if loop.discount else ""
     into = f", added to counter{loop.collects}({loop.attribute})" if loop.collects is not None else ""
     lines = [f"{indent}over {loop.attribute}: {', '.join(map(str, parts)) or 'all values'}{kept}{into}"]
     for counter in loop.counters:

@@ -29,10 +29,9 @@ check: $(STAMP)  ## Lint, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Compare with DuckDB on this machine
-	$(BIN)/pip install --quiet -c constraints.txt duckdb
-	$(BIN)/python benchmarks/against_duckdb.py
-	$(BIN)/python benchmarks/index_build.py
+bench: $(STAMP)  ## Compare with peers on this machine, and write docs/benchmarks.md (SUITES="--quick": three minutes)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/bigjoin bench $(SUITES)
 
 format: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .

@@ -11,6 +11,7 @@ import warnings
 import click
 
 from bigjoin import __version__
+from bigjoin.cli.bench import bench
 from bigjoin.cli.count import count
 from bigjoin.cli.demo import demo
 from bigjoin.cli.explain import explain
@@ -33,7 +34,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, count, find, explain, index, generate):
+for command in (demo, count, find, explain, index, generate, bench):
     cli.add_command(command)
 
 

@@ -1,0 +1,52 @@
+"""The one place that runs plans without Spark: what a task does, called from here, and the same join step by step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.directory import Index
+from bigjoin.index.trie import Codes
+from bigjoin.join.bind import BoundExtender, BoundStep, bind
+from bigjoin.join.compiled import Counting
+from bigjoin.join.generic_join import Tally, count_matches
+from bigjoin.query.nest import CountPlan
+from bigjoin.query.plan import Plan
+
+
+def count_alone(plan: CountPlan, index: Index) -> int:
+    """Count as a task does that has all of the seeds."""
+    total = 0
+    for term in plan.terms:
+        counting = Counting(term, plan.query, index)
+        total += term.times * counting.count(counting.ranges(1))
+    return total // plan.divisor
+
+
+def count_in_batches(plan: Plan, index: Index) -> tuple[int, int]:
+    """Count by batches of prefixes, and return beside the count how many prefixes were built on the way, checked or not."""
+    bound = bind(plan, index)
+    meters = [_Meter() if step.checks else None for step in bound.steps]
+    bound = replace(bound, steps=tuple(_metered(*pair) for pair in zip(bound.steps, meters, strict=True)))
+    tally = Tally.of(bound)
+    count = count_matches(bound, [bound.seed.positions], tally=tally)
+    built = zip(tally.prefixes[1:], meters, strict=True)
+    return count, tally.prefixes[0] + sum(kept if meter is None else meter.seen for kept, meter in built)
+
+
+class _Meter:
+    """A check that every prefix passes, and that counts those that come by."""
+
+    seen = 0
+
+    def holds(self, prefixes: Codes) -> NDArray[np.bool_]:
+        """Let all pass."""
+        self.seen += prefixes.shape[1]
+        return np.ones(prefixes.shape[1], np.bool_)
+
+
+def _metered(step: BoundStep, meter: _Meter | None) -> BoundStep:
+    return step if meter is None else replace(step, checks=((cast(BoundExtender, meter), True), *step.checks))

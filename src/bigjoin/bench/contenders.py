@@ -1,0 +1,83 @@
+"""Who takes part: a line for each contender, with the adapter to run and the package that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from bigjoin.bench.question import Answer, Input, Question
+
+
+class Adapter(Protocol):
+    """One contender inside its process; making one imports its library or starts its session."""
+
+    def version(self) -> str:
+        """Return the version of what is measured."""
+
+    def load(self, graph: Input) -> None:
+        """Bring the edges into the form that queries read, however the contender likes it best."""
+
+    def run(self, question: Question) -> Answer:
+        """Answer a question about the loaded graph."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A contender by name: what tables call it, and where its adapter is."""
+
+    label: str
+    adapter: str
+    """Module under bigjoin.bench.peers, a colon, the class."""
+    package: str | None = None
+    """What it imports, if that is optional."""
+    install: str | None = None
+    """What to pip install, where that has another name."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    threads: int | None = None
+    """How many threads it uses, if it is not left to the suite."""
+
+    @property
+    def missing(self) -> str | None:
+        """The line that says what to install, if the contender cannot take part."""
+        if self.package is None or find_spec(self.package) is not None:
+            return None
+        return f"{self.label} is left out: pip install {self.install or self.package}"
+
+    def make(self, threads: int) -> Adapter:
+        """Return the adapter, in the process that will run it."""
+        module, name = self.adapter.split(":")
+        adapter: Adapter = getattr(import_module(f"bigjoin.bench.peers.{module}"), name)(
+            threads=self.threads or threads, **self.options
+        )
+        return adapter
+
+
+OURS = "bigjoin"
+
+CONTENDERS: dict[str, Contender] = {
+    OURS: Contender("bigjoin", "bigjoin:Bigjoin"),
+    "bigjoin-kernel": Contender("bigjoin's kernels", "bigjoin:Bigjoin", options={"kernel_time": True}),
+    "duckdb": Contender("DuckDB", "duckdb:DuckDB", "duckdb"),
+    "duckdb-by-hand": Contender("DuckDB by hand", "duckdb:DuckDB", "duckdb", options={"by_hand": True}),
+    "kuzu": Contender("Kuzu", "kuzu:Kuzu", "kuzu"),
+    "networkit": Contender("networkit", "networkit:Networkit", "networkit"),
+    "graphblas": Contender("SuiteSparse", "graphblas:GraphBLAS", "graphblas", "python-graphblas suitesparse-graphblas"),
+    "igraph": Contender("igraph", "igraph:Igraph", "igraph"),
+    "spark-sql": Contender("Spark SQL", "spark_joins:SparkSQL"),
+    "left-deep": Contender("left-deep motif", "spark_joins:LeftDeepMotif"),
+    "bigjoin-build": Contender("bigjoin", "building:BigjoinBuild"),
+    "duckdb-build": Contender("DuckDB", "building:DuckDBBuild", "duckdb"),
+    "bigjoin-start": Contender("bigjoin count", "starting:BigjoinStart"),
+    "spark-start": Contender("Spark alone", "starting:SparkStart"),
+    "vertex-at-a-time": Contender("vertex at a time", "one_thread:Steps", threads=1),
+    "edge-at-a-time": Contender("edge at a time", "one_thread:Steps", options={"edge_at_a_time": True}, threads=1),
+    "one-thread": Contender("one thread, no Spark", "one_thread:Alone", threads=1),
+    "spark-one": Contender("Spark, 1 core", "bigjoin:Bigjoin", threads=1),
+    "spark-two": Contender("Spark, 2 cores", "bigjoin:Bigjoin", threads=2),
+    "bigjoin-write": Contender("bigjoin", "writing:BigjoinWrite"),
+    "pyarrow-write": Contender("pyarrow", "writing:PyarrowWrite"),
+}
+"""Every contender; suites name them."""

@@ -1,0 +1,1 @@
+"""One adapter a peer: its library is imported, and its session started, when the adapter is made."""

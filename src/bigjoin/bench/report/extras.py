@@ -1,0 +1,117 @@
+"""What single suites show beyond times: the paper's tables beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bigjoin.bench.contenders import CONTENDERS, OURS
+from bigjoin.bench.report import paper
+from bigjoin.bench.report.cells import MISSING, by_cell, seconds, table
+from bigjoin.bench.results import Line
+
+LONG = 5.0
+"""Seconds of one thread from which on a job counts for COST."""
+
+
+def index_and_run(lines: Sequence[Line]) -> str:
+    """Return index time against run time of the directed suite, with the paper's EmptyHeaded figures beside it."""
+    rows = [
+        [line.graph, line.query, CONTENDERS[line.contender].label, *_against(line.load, line.seconds)]
+        for line in lines
+        if line.query in ("triangle", "diamond") and line.contender in (OURS, "duckdb", "kuzu")
+    ]
+    for query, graph, run, index, our_run, our_index in paper.EMPTY_HEADED:
+        rows.append([f"{graph}, in the paper", query, "EmptyHeaded", *_against(index, run)])
+        rows.append([f"{graph}, in the paper", query, "BiGJoinT", *_against(our_index, our_run)])
+    return "### Index time against run time\n\n" + table(
+        ["graph", "query", "system", "index", "run", "index / run"], rows, words=3
+    )
+
+
+def speed(lines: Sequence[Line]) -> str:
+    """Return how many rows a second an index takes in."""
+    rows = [
+        [
+            line.graph,
+            f"{line.figures['rows']:,}",
+            CONTENDERS[line.contender].label,
+            f"{line.figures['rows'] / line.seconds / 1e6:.1f} M",
+        ]
+        for line in lines
+        if line.seconds
+    ]
+    return table(["graph", "rows", "system", "rows a second"], rows)
+
+
+def intermediate(lines: Sequence[Line]) -> str:
+    """Return intermediate results beside each other, with the paper's Arabesque and SEED tables."""
+    rows = []
+    for (graph, query, meaning), cell in by_cell(lines).items():
+        vertex, edge = cell.get("vertex-at-a-time"), cell.get("edge-at-a-time")
+        rows.append([f"{query}, {'symmetry broken' if meaning == 'unique' else 'plain'}", graph, *_foil(vertex, edge)])
+    for query, run, built, our_run, ours in paper.ARABESQUE:
+        figures = f"{ours:,.0f}", f"{built:,.0f}", f"{built / ours:.0f}", seconds(our_run), seconds(run), f"{run / our_run:.0f}"
+        rows.append([f"{query}, BiGJoinT and Arabesque", "LJ, in the paper", *figures])
+    titles = ["query", "graph", "intermediate, vertex", "edge", "edge / vertex", "time, vertex", "edge", "edge / vertex"]
+    seed = [[query, *map(seconds, times)] for query, *times in paper.SEED]
+    broken = [
+        [query, seconds(plain), seconds(unique), f"{plain / unique:.1f}"] for query, plain, unique in _both_meanings(lines)
+    ]
+    return "\n\n".join(
+        [
+            table(titles, rows, words=2),
+            "What breaking symmetry gains, a vertex at a time:",
+            table(["query", "plain", "symmetry broken", "plain / broken"], broken),
+            "And in the paper (LJ, 160 cores), where plain queries are directed and the house is factorized:",
+            table(["query", "SEED+O", "BiGJoinT", "symmetry broken", "and triangles indexed"], seed),
+        ]
+    )
+
+
+def cost(lines: Sequence[Line]) -> str:
+    """Return the cores that it takes to outperform one thread."""
+    rows = []
+    for (graph, query, _), cell in by_cell(lines).items():
+        alone = cell["one-thread"].seconds if "one-thread" in cell else None
+        through = [(cores, cell[name].seconds) for cores, name in ((1, "spark-one"), (2, "spark-two")) if name in cell]
+        if alone is None:
+            continue
+        faster = [str(cores) for cores, found in through if found is not None and found < alone]
+        shares = [f"{found / alone:.2f}" if found is not None else MISSING for _, found in through]
+        needed = "too short" if alone < LONG else faster[0] if faster else "more than 2"
+        rows.append([graph, query, seconds(alone), *shares, needed])
+    rows += [["TW, in the paper", f"triangle, {name}", "", "", "", str(cores)] for name, cores in paper.COST.items()]
+    return table(["graph", "query", "one thread", "1 core / one thread", "2 cores / one thread", "COST"], rows, words=2)
+
+
+EXTRAS: dict[str, Callable[[Sequence[Line]], str]] = {
+    "index": speed,
+    "foil": intermediate,
+    "cost": cost,
+    "directed": index_and_run,
+}
+"""Suite -> what it shows beyond the tables of all suites."""
+
+
+def _against(index: float | None, run: float | None) -> tuple[str, str, str]:
+    return seconds(index), seconds(run), f"{index / run:.2f}" if index is not None and run else MISSING
+
+
+def _foil(vertex: Line | None, edge: Line | None) -> list[str]:
+    built = [None if line is None else line.figures.get("intermediate") for line in (vertex, edge)]
+    times = [None if line is None else line.seconds for line in (vertex, edge)]
+    cut = ["" if line is None or line.over is None else f"> {line.over:.0f} s" for line in (vertex, edge)]
+    return [
+        *(MISSING if n is None else f"{n:,}" for n in built),
+        f"{built[1] / built[0]:.1f}" if built[0] and built[1] else MISSING,
+        *(over or seconds(time) for over, time in zip(cut, times, strict=True)),
+        f"{times[1] / times[0]:.1f}" if times[0] and times[1] else MISSING,
+    ]
+
+
+def _both_meanings(lines: Sequence[Line]) -> list[tuple[str, float, float]]:
+    times: dict[str, dict[str, float]] = {}
+    for line in lines:
+        if line.contender == "vertex-at-a-time" and line.seconds is not None:
+            times.setdefault(line.query, {})[line.meaning] = line.seconds
+    return [(query, found["distinct"], found["unique"]) for query, found in times.items() if len(found) == 2]

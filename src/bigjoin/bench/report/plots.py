@@ -1,0 +1,57 @@
+"""A plot for each suite: a row for each question, a mark for each contender, seconds on a logarithmic scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from bigjoin.bench.contenders import CONTENDERS
+from bigjoin.bench.report.cells import by_cell
+from bigjoin.bench.report.tables import present
+from bigjoin.bench.results import Line
+from bigjoin.bench.suites import Suite
+
+INSTALL = "plots are left out: pip install matplotlib"
+MARKS = "osD^vP"
+
+
+def can_plot() -> bool:
+    """Tell whether matplotlib is there."""
+    return find_spec("matplotlib") is not None
+
+
+def plot(suite: Suite, lines: Sequence[Line], file: Path) -> None:
+    """Draw a suite; a line spans a contender's warm runs, an arrow points beyond a cut-off."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams.update({"svg.hashsalt": "bigjoin", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    from matplotlib import pyplot
+
+    cells = by_cell(lines)
+    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.3 * len(cells)))
+    for number, name in enumerate(present(suite, lines)):
+        color, label = f"C{number}", CONTENDERS[name].label
+        for row, cell in enumerate(cells.values()):
+            line = cell.get(name)
+            if line is None or (line.seconds is None and line.over is None):
+                continue
+            if line.seconds is None:
+                axes.annotate(">", (line.over or 0, row), color=color, ha="center", va="center", fontweight="bold")
+            else:
+                runs = line.warm or [line.seconds]
+                axes.plot([min(runs), max(runs)], [row, row], color=color, linewidth=2, alpha=0.5)
+                axes.plot(line.seconds, row, MARKS[number % len(MARKS)], color=color, label=label)
+            label = "_"  # one entry in the legend
+    several = len({line.meaning for line in lines}) > 1
+    titles = [f"{graph}  {query}{f', {meaning}' if several else ''}" for graph, query, meaning in cells]
+    axes.set_yticks(range(len(cells)), titles)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds")
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)

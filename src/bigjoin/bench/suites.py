@@ -1,0 +1,176 @@
+"""The suites: which graphs, which questions, which contenders, and what a reader has to know about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bigjoin.bench.contenders import OURS
+from bigjoin.bench.graphs import BUNDLED, DIRECTED, RAW, TEXT, UNDIRECTED
+from bigjoin.bench.question import DISTINCT, UNIQUE, Question
+from bigjoin.errors import BigjoinError, did_you_mean
+
+PAPER = ("triangle", "4-clique", "diamond", "house", "5-clique")
+"""The paper's five queries."""
+
+REAL = (BUNDLED, "amazon0601", "twitter_combined")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A table of graphs, questions and contenders, the first of which is ours; `quick` is what --quick keeps of it."""
+
+    name: str
+    title: str
+    about: str
+    graphs: tuple[str, ...]
+    form: str
+    questions: tuple[Question, ...]
+    contenders: tuple[str, ...]
+    quick: Quick | None = None
+    beside: tuple[str, ...] = ()
+    """Contenders that are shown, and left out of the ratios."""
+
+    @property
+    def ours(self) -> str:
+        return self.contenders[0]
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The contenders that ours is measured against."""
+        return tuple(name for name in self.contenders[1:] if name not in self.beside)
+
+
+@dataclass(frozen=True)
+class Quick:
+    """What a quick run asks: graphs that are always there, and few questions."""
+
+    questions: tuple[Question, ...]
+    graphs: tuple[str, ...] = (BUNDLED,)
+    contenders: tuple[str, ...] | None = field(default=None)
+
+
+def _asked(queries: tuple[str, ...], *meanings: str) -> tuple[Question, ...]:
+    return tuple(Question(query, meaning) for query in queries for meaning in meanings or ("join",))
+
+
+_TRIANGLE = _asked(("triangle",))
+
+SUITES: dict[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        Suite(
+            "directed",
+            "The paper's five queries, directed",
+            "Plain join semantics, counts only. DuckDB and Kuzu get the query as it is, as a self join and as a "
+            "pattern. *DuckDB by hand* is what somebody would write who knows the answer: triangles first, then joins "
+            "of triangles, and an aggregate for the house; it is shown beside the others and left out of the ratio. "
+            "Loops are dropped for everybody.",
+            REAL,
+            DIRECTED,
+            _asked(PAPER),
+            (OURS, "duckdb", "kuzu", "duckdb-by-hand"),
+            Quick(_asked(("triangle", "4-clique"))),
+            beside=("duckdb-by-hand",),
+        ),
+        Suite(
+            "undirected",
+            "The paper's five queries, undirected, each subgraph once",
+            "DuckDB gets the best SQL that we could write: vertices numbered by degree, edges that point upwards, "
+            "cliques through a table of triangles, the diamond and the house by aggregates.",
+            REAL,
+            UNDIRECTED,
+            _asked(PAPER, UNIQUE),
+            (OURS, "duckdb-by-hand"),
+            Quick(_asked(PAPER[:3], UNIQUE)),
+        ),
+        Suite(
+            "rmat",
+            "Triangles of an R-MAT graph with 16 million edges",
+            "Undirected, each triangle once; against libraries that do little else. Ours is the time of the kernels "
+            "in the slower task, without Spark's start of a job. networkit goes through its fastest exact form (local "
+            "clustering coefficients, turbo), SuiteSparse through a masked product by plus-pair with vertices by "
+            "degree, igraph (one thread) through its transitivity.",
+            ("R-MAT 16 M",),
+            UNDIRECTED,
+            _asked(("triangle",), UNIQUE),
+            ("bigjoin-kernel", "networkit", "graphblas", "igraph"),
+            Quick(_asked(("triangle",), UNIQUE), ("R-MAT 300 K",)),
+        ),
+        Suite(
+            "spark",
+            "What Spark does without us",
+            "Directed triangles, in equal sessions. *Left-deep motif* joins edges and vertices from left to right, as "
+            "GraphFrames' `find` does. Edges are cached in memory for both.",
+            (BUNDLED,),
+            DIRECTED,
+            _TRIANGLE,
+            (OURS, "spark-sql", "left-deep"),
+            Quick(_TRIANGLE),
+        ),
+        Suite(
+            "index",
+            "Building an index",
+            "From Parquet to an index with forward and reverse lists and a dictionary, synced and verified, beside "
+            "DuckDB's `CREATE TABLE AS SELECT DISTINCT ... ORDER BY` in both directions, into a database file. Up to "
+            "six million rows the calling process builds the index on its own cores, beyond that Spark's tasks do. "
+            "Memory follows the size of a part and the number of cores, not the graph.",
+            ("amazon0601", "R-MAT 16 M", "R-MAT 16 M, text ids", "Theory 28.7 M"),
+            RAW,
+            (Question("build"),),
+            ("bigjoin-build", "duckdb-build"),
+        ),
+        Suite(
+            "cold",
+            "From the shell to the answer",
+            "Wall time of `bigjoin count triangle FILE` on a text file of 100,000 edges, a new process each time, "
+            "with the index in the cache since the first; beside a process that starts a Spark session, counts one "
+            "row, and ends.",
+            (BUNDLED,),
+            TEXT,
+            _TRIANGLE,
+            ("bigjoin-start", "spark-start"),
+        ),
+        Suite(
+            "foil",
+            "A vertex at a time against an edge at a time",
+            "The same plans in our own framework, one thread, batches of prefixes: once with every step intersecting "
+            "all its extenders, once with every step following one edge and checking the others, as binary joins do. "
+            "*Intermediate* is what is built: prefixes there, extensions along the one edge here. Plain (vertices "
+            "differ) and with symmetry broken.",
+            (BUNDLED,),
+            UNDIRECTED,
+            _asked(PAPER[:4], DISTINCT, UNIQUE),
+            ("vertex-at-a-time", "edge-at-a-time"),
+            Quick(_asked(("triangle",), UNIQUE)),
+        ),
+        Suite(
+            "cost",
+            "COST: cores that it takes to outperform one thread",
+            "The kernels bare in one thread, without Spark, against the same through Spark. Jobs of 5 s and more "
+            "count; shorter ones are shown.",
+            REAL,
+            DIRECTED,
+            _asked(("4-clique", "house", "5-clique")),
+            ("one-thread", "spark-one", "spark-two"),
+        ),
+        Suite(
+            "write",
+            "Writing matches",
+            "All directed triangles to one Parquet file, join included, beside pyarrow writing the same table from "
+            "memory, with as many threads, each half of it to its own file.",
+            ("twitter_combined",),
+            DIRECTED,
+            _TRIANGLE,
+            ("bigjoin-write", "pyarrow-write"),
+        ),
+    )
+}
+"""Name -> suite, in the order in which they run and are shown."""
+
+
+def get(name: str) -> Suite:
+    """Return a suite; raise BigjoinError that names those there are."""
+    if name not in SUITES:
+        hint = did_you_mean(name, list(SUITES)) or f"there are {', '.join(SUITES)}"
+        raise BigjoinError(f"there is no suite {name!r}; {hint}")
+    return SUITES[name]

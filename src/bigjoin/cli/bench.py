@@ -1,0 +1,107 @@
+"""bigjoin bench: this engine and its peers side by side, tables and plots."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+
+from bigjoin.errors import BigjoinError
+
+_CHECKOUT = Path(__file__).parents[3]
+_OUTPUT = "Folder for results.jsonl, benchmarks.md and plots [default: those of the checkout, or ./bigjoin-bench]."
+
+
+@click.command()
+@click.argument("names", metavar="[NAME ...]", nargs=-1)
+@click.option("--quick", is_flag=True, help="The bundled graph, few queries and runs: less than three minutes.")
+@click.option("--report", is_flag=True, help="Measure nothing: write tables and plots from the results that there are.")
+@click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph of a suite; may be repeated.")
+@click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Warm runs of each contender [default: 5; quick: 3].")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", default=2, show_default=True, help="For every contender.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of graphs [default: ../shared/data/static]."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help=_OUTPUT)
+@click.option("--json", "as_json", is_flag=True, help="Print the new results as lines of JSON.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def bench(
+    names: tuple[str, ...],
+    quick: bool,
+    report: bool,
+    graphs: tuple[str, ...],
+    rounds: int | None,
+    threads: int,
+    data: Path | None,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Measure this engine and its peers side by side: tables on stdout, and a page with plots.
+
+    \b
+    NAME is a suite (all of them, if none is named):
+      directed     the paper's five queries, against DuckDB and Kuzu
+      undirected   the same, each subgraph once, against DuckDB with SQL by hand
+      rmat         triangles of 16 M edges, against networkit, SuiteSparse and igraph
+      spark        triangles, against Spark SQL and a left-deep motif
+      index        building an index, against DuckDB
+      cold         a whole command, against Spark's own start
+      foil         a vertex at a time against an edge at a time
+      cost         one thread without Spark, against Spark
+      write        matches to Parquet, against pyarrow
+
+    Peers are optional: pip install 'bigjoin[bench]'. Counts are compared before a time is kept.
+    """  # noqa: D301 - click reads the backspace: what follows is not wrapped
+    from bigjoin.bench.graphs import BUNDLED, Library
+    from bigjoin.bench.report.page import fill_readme, write_report
+    from bigjoin.bench.report.tables import summary, warm
+    from bigjoin.bench.results import read
+    from bigjoin.bench.rounds import Limits
+    from bigjoin.bench.run import Bench
+    from bigjoin.bench.run import quick as quickly
+    from bigjoin.bench.suites import SUITES, get
+
+    suites = [get(name) for name in names] or list(SUITES.values())
+    limits = Limits()
+    if quick:
+        suites, limits = quickly(suites)
+    if rounds is not None:
+        limits = replace(limits, rounds=rounds)
+    file, pages = _targets(output, quick=quick)
+    wrong: list[str] = []
+    if not report:
+        beside = _CHECKOUT.parent / "shared" / "data" / "static"
+        library = Library(data or (beside if beside.is_dir() else None))
+        say = (lambda _: None) if quiet else (lambda text: click.echo(text, err=True))
+        running = Bench(file, library, limits, threads, say)
+        try:
+            lines = running.run(suites, graphs)
+        finally:
+            library.close()
+        wrong = running.wrong
+        for suite in suites:
+            mine = [line for line in lines if line.suite == suite.name]
+            if as_json:
+                for line in mine:
+                    click.echo(json.dumps(asdict(line)))
+            elif mine:
+                click.echo(f"{suite.title}\n\n{warm(suite, mine)}\n\n{summary(suite, mine)}\n")
+    measured = read(file)
+    page = write_report(measured, pages)
+    if pages == _CHECKOUT / "docs":
+        fill_readme(_CHECKOUT / "README.md", measured, BUNDLED)
+    if not quiet:
+        click.echo(f"{page} has all tables and plots", err=True)
+    if wrong:
+        raise BigjoinError("counts differed, and those times were not kept:\n" + "\n".join(wrong))
+
+
+def _targets(output: Path | None, *, quick: bool) -> tuple[Path, Path]:
+    """Return the file of results and the folder of the page; a quick run does not touch those of the checkout."""
+    if output is None and not quick and (_CHECKOUT / "benchmarks" / "results.jsonl").exists():
+        return _CHECKOUT / "benchmarks" / "results.jsonl", _CHECKOUT / "docs"
+    folder = output or Path("bigjoin-bench")
+    return folder / "results.jsonl", folder

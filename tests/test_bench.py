@@ -1,0 +1,351 @@
+"""The benchmark harness: turns, cut-offs, counts, lines of results, and the page that is made of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from bigjoin.bench.contenders import CONTENDERS, Contender
+from bigjoin.bench.graphs import BUNDLED, DIRECTED, TEXT, UNDIRECTED, AbsentError, Library
+from bigjoin.bench.peers.one_thread import Alone, Steps
+from bigjoin.bench.peers.sql import as_join, by_hand
+from bigjoin.bench.process import CutOff, Failed, Process, Reply
+from bigjoin.bench.question import DISTINCT, UNIQUE, Input, Question
+from bigjoin.bench.report import cells, tables
+from bigjoin.bench.report.page import fill, write_report
+from bigjoin.bench.results import Line, append, geometric_mean, newest, ratio, read
+from bigjoin.bench.rounds import CountsDiffer, Limits, compare
+from bigjoin.bench.run import Bench, quick
+from bigjoin.bench.suites import PAPER, SUITES, Suite
+from bigjoin.cli.main import cli
+
+TRIANGLE = Question("triangle")
+
+
+@dataclass
+class Scripted:
+    """A contender that takes as long, and finds as much, as it is told."""
+
+    name: str
+    seconds: list[float]
+    count: int | None = 7
+    turns: list[str] = field(default_factory=list)
+
+    def run(self, question: Question, *, patience: float) -> Reply:
+        self.turns.append(self.name)
+        taken = self.seconds.pop(0)
+        if taken > patience:
+            raise CutOff
+        return Reply({"count": None if self.count is None else str(self.count), "seconds": taken, "figures": {}}, 1000)
+
+
+def test_contenders_take_turns_and_the_first_run_is_cold():
+    turns: list[str] = []
+    seats = [Scripted("a", [9.0, 1.0, 2.0], turns=turns), Scripted("b", [8.0, 3.0, 4.0], turns=turns)]
+    times = compare(seats, TRIANGLE, Limits(rounds=2))
+    assert turns == ["a", "b", "b", "a", "a", "b"]
+    assert (times["a"].cold, times["a"].warm) == (9.0, [1.0, 2.0])
+    assert (times["b"].cold, times["b"].warm, times["b"].count) == (8.0, [3.0, 4.0], 7)
+
+
+def test_what_is_slow_runs_once_and_what_is_too_slow_is_cut_off():
+    seats = [Scripted("fast", [1.0] * 6), Scripted("slow", [21.0]), Scripted("endless", [121.0])]
+    times = compare(seats, TRIANGLE, Limits())
+    assert len(times["fast"].warm) == 5
+    assert (times["slow"].cold, times["slow"].warm, times["slow"].over) == (21.0, [], None)
+    assert (times["endless"].cold, times["endless"].over) == (None, 120.0)
+
+
+def test_different_counts_are_refused():
+    with pytest.raises(CountsDiffer, match=r"triangle: the counts differ: a 7, b 8"):
+        compare([Scripted("a", [1.0] * 6), Scripted("b", [1.0] * 6, count=8)], TRIANGLE, Limits())
+    times = compare([Scripted("a", [1.0] * 6), Scripted("b", [1.0] * 6, count=None)], TRIANGLE, Limits())
+    assert len(times["b"].warm) == 5  # nothing to compare
+
+
+def test_a_deadline_ends_everything():
+    assert compare([Scripted("a", [1.0])], TRIANGLE, Limits(deadline=0.0))["a"].cold is None
+
+
+SAYS = 'print(\'{"version": "1"}\', flush=True)\n'
+
+
+def process(program: str) -> Process:
+    return Process("test", threads=1, patience=20.0, command=[sys.executable, "-c", program])
+
+
+def test_a_process_is_killed_at_the_cut_off():
+    endless = process(f"import time\n{SAYS}time.sleep(60)")
+    with pytest.raises(CutOff):
+        endless.run(TRIANGLE, patience=0.3)
+    assert not endless.alive
+
+
+def test_a_process_that_ends_says_why():
+    with pytest.raises(Failed, match="out of luck"):
+        process(f"import sys\n{SAYS}sys.stdin.readline()\nsys.exit('out of luck')").run(TRIANGLE, patience=20.0)
+
+
+def test_a_process_answers_and_its_memory_is_seen():
+    program = f"import json, sys\n{SAYS}keep = bytearray(50_000_000)\nfor line in sys.stdin:\n    print(line, flush=True)"
+    echo = process(program)
+    try:
+        reply = echo.run(TRIANGLE, patience=20.0)
+    finally:
+        echo.close()
+    assert reply.said == {"run": {"query": "triangle", "meaning": "join"}}
+    assert reply.memory > 50_000_000
+
+
+def line(contender: str = "bigjoin", **fields) -> Line:
+    known = {
+        "run": "2026-01-01T00:00:00+00:00",
+        "suite": "directed",
+        "graph": BUNDLED,
+        "query": "triangle",
+        "meaning": "join",
+        "contender": contender,
+        "version": "1.0",
+        "count": "7",
+        "cold": 2.0,
+        "warm": [1.0, 3.0, 2.0],
+        "load": 0.5,
+        "memory": {"load": 1 << 20, "run": 2 << 20},
+        "commit": "abc1234",
+        "versions": {"bigjoin": "0.1.0"},
+        "machine": {"cpu": "a cpu", "cores": 2},
+    }
+    return Line(**(known | fields))
+
+
+CUT_OFF = {"cold": None, "warm": [], "over": 120.0, "count": None}
+
+
+def test_cut_off_cells_are_left_out_of_means():
+    lines = [
+        line(),
+        line("duckdb", warm=[8.0]),
+        line("kuzu", **CUT_OFF),
+        line(query="house"),
+        line("duckdb", query="house", **CUT_OFF),
+        line("kuzu", query="house", **CUT_OFF),
+    ]
+    shown = tables.warm(SUITES["directed"], lines)
+    assert "| 2.00 s (1.00 to 3.00) | 8.00 s (8.00 to 8.00) | > 120 s | 4.0 |" in shown
+    assert shown.endswith("| > 120 s | > 120 s | > 60.0 |")
+    assert "at least 4.00, geometric mean 4.00 (of 1; 1 left out that did not finish)" in tables.summary(
+        SUITES["directed"], lines
+    )
+    assert ratio(lines[2], lines[0]) is None
+    assert geometric_mean([2.0, None, 8.0]) == pytest.approx(4.0)
+
+
+def test_what_stands_beside_is_no_peer():
+    lines = [line(), line("duckdb", warm=[8.0]), line("duckdb-by-hand", warm=[1.0])]
+    assert tables.warm(SUITES["directed"], lines).endswith("| 4.0 |")
+    assert "Against DuckDB by hand: at least 0.50" in tables.summary(SUITES["directed"], lines)
+
+
+def test_results_are_lines_of_json(tmp_path):
+    file = tmp_path / "results.jsonl"
+    append(file, [line(), line("duckdb", figures={"rows": 3})])
+    with file.open("a") as out:
+        out.write(json.dumps({**json.loads(file.read_text().splitlines()[0]), "later": 1}) + "\n")
+    assert read(file) == [line(), line("duckdb", figures={"rows": 3}), line()]
+    assert read(tmp_path / "none.jsonl") == []
+
+
+def test_the_newest_run_of_a_graph_counts():
+    old, new = line(count="1"), line(run="2026-02-01T00:00:00+00:00", count="2")
+    elsewhere = line(graph="amazon0601")
+    assert newest([new, old, elsewhere]) == [new, elsewhere]
+
+
+def test_a_page_is_made_of_lines(tmp_path):
+    lines = [line(), line("duckdb", warm=[8.0]), line("kuzu", **CUT_OFF)]
+    lines += [
+        line("vertex-at-a-time", suite="foil", meaning=meaning, figures={"intermediate": 10}) for meaning in (DISTINCT, UNIQUE)
+    ]
+    lines += [line("edge-at-a-time", suite="foil", meaning=DISTINCT, figures={"intermediate": 300})]
+    lines += [line(name, suite="cost", warm=[s]) for name, s in (("one-thread", 9.0), ("spark-one", 9.5), ("spark-two", 5.0))]
+    lines += [line(name, suite="index", query="build", figures={"rows": 4}) for name in ("bigjoin-build", "duckdb-build")]
+    page = write_report(lines, tmp_path).read_text()
+    assert "> 120 s" in page
+    assert "| LJ, in the paper | triangle | EmptyHeaded | 150 s | 1.20 s | 125.25 |" in page
+    assert f"| {BUNDLED} | triangle | bigjoin | 0.50 s | 2.00 s | 0.25 |" in page
+    assert "| triangle, plain | soc-Epinions1 | 10 | 300 | 30.0 |" in page
+    assert f"| {BUNDLED} | triangle | 9.00 s | 1.06 | 0.56 | 2 |" in page
+    assert (
+        "| triangle, BiGJoinT and Arabesque | LJ, in the paper | 38,000,000 | 1,460,000,000 | 38 | 3.40 s | 69.00 s | 20 |"
+        in page
+    )
+    assert "abc1234; a cpu, 2 cores" in page
+
+
+def test_plots_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    lines = [line(), line("duckdb", warm=[8.0]), line("kuzu", **CUT_OFF)]
+    assert "![The paper's five queries, directed](benchmarks/directed.svg)" in write_report(lines, tmp_path).read_text()
+    first = (tmp_path / "benchmarks" / "directed.svg").read_bytes()
+    write_report(lines, tmp_path)
+    assert (tmp_path / "benchmarks" / "directed.svg").read_bytes() == first
+
+
+def test_blocks_of_a_page_are_filled(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- x -->\nold\n<!-- /x -->\nb\n")
+    fill(page, "x", r"new \1")
+    assert page.read_text() == "a\n<!-- x -->\nnew \\1\n<!-- /x -->\nb\n"
+    assert cells.seconds(0.0123) == "0.012 s"
+
+
+def test_suites_name_contenders_that_exist():
+    for suite in SUITES.values():
+        assert set(suite.contenders) <= CONTENDERS.keys()
+        assert set(suite.beside) <= set(suite.contenders)
+    kept, limits = quick(SUITES.values())
+    assert all(graph == BUNDLED or graph.startswith("R-MAT") for suite in kept for graph in suite.graphs)
+    assert limits.deadline is not None
+
+
+def test_a_missing_peer_says_what_to_install():
+    assert CONTENDERS["bigjoin"].missing is None
+    gone = Contender("Gone", "gone:Gone", "no_such_package", "gone-py")
+    assert gone.missing == "Gone is left out: pip install gone-py"
+
+
+def test_contenders_read_the_same_edges(tmp_path):
+    (tmp_path / "small.txt").write_text("# a comment\n1\t2\n2\t1\n2\t2\n1\t2\n3\t1\n")
+    library = Library(tmp_path)
+    try:
+        directed, undirected = (pq.read_table(library.get("small", form).path).to_pylist() for form in (DIRECTED, UNDIRECTED))
+        assert [tuple(edge.values()) for edge in directed] == [(1, 2), (2, 1), (3, 1)]
+        assert [tuple(edge.values()) for edge in undirected] == [(1, 2), (1, 3)]
+        assert Path(library.get("small", TEXT).path).read_text().startswith("1\t2\n")
+        with pytest.raises(AbsentError, match="twitter_combined is skipped"):
+            library.get("twitter_combined", DIRECTED)
+    finally:
+        library.close()
+
+
+def random_graph(folder: Path, *, undirected: bool) -> Input:
+    rng = np.random.default_rng(1)
+    pairs = rng.integers(0, 30, size=(260, 2))
+    np.savetxt(folder / "random.txt", pairs, fmt="%d")
+    library = Library(folder)
+    file = folder / "random.parquet"
+    Path(library.get("random", UNDIRECTED if undirected else DIRECTED).path).rename(file)
+    library.close()
+    return Input("random", str(file), undirected=undirected)
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+def test_sql_by_hand_counts_the_same(tmp_path, undirected):
+    pytest.importorskip("duckdb")
+    from bigjoin.bench.peers.duckdb import DuckDB
+
+    graph = random_graph(tmp_path, undirected=undirected)
+    ours, peer = Steps(threads=1), DuckDB(threads=1, by_hand=True)
+    ours.load(graph)
+    peer.load(graph)
+    for query in PAPER:
+        question = Question(query, UNIQUE if undirected else "join")
+        expected = ours.run(question).count
+        assert peer.run(question).count == expected
+        if not undirected:
+            (found,) = peer.connection.execute(as_join(query)).fetchone()
+            assert found == expected
+    with pytest.raises(ValueError, match="no SQL by hand"):
+        by_hand("5-cycle", undirected=True)
+
+
+def test_kuzu_counts_the_same(tmp_path):
+    pytest.importorskip("kuzu")
+    from bigjoin.bench.peers.kuzu import Kuzu
+
+    graph = random_graph(tmp_path, undirected=False)
+    ours, peer = Steps(threads=1), Kuzu(threads=1)
+    ours.load(graph)
+    peer.load(graph)
+    for query in PAPER:
+        assert peer.run(Question(query)).count == ours.run(Question(query)).count
+
+
+@pytest.mark.parametrize("name", ["networkit", "graphblas", "igraph"])
+def test_libraries_count_the_same_triangles(tmp_path, name):
+    if said := CONTENDERS[name].missing:
+        pytest.skip(said)
+    graph = random_graph(tmp_path, undirected=True)
+    ours, peer = Steps(threads=1), CONTENDERS[name].make(2)
+    ours.load(graph)
+    peer.load(graph)
+    assert peer.run(Question("triangle", UNIQUE)).count == ours.run(Question("triangle", UNIQUE)).count
+
+
+def test_a_thread_alone_counts_the_same(tmp_path):
+    graph = random_graph(tmp_path, undirected=False)
+    alone, steps = Alone(threads=1), Steps(threads=1)
+    alone.load(graph)
+    steps.load(graph)
+    for query in PAPER:
+        assert alone.run(Question(query)).count == steps.run(Question(query)).count
+
+
+def test_an_edge_at_a_time_builds_more(tmp_path):
+    graph = random_graph(tmp_path, undirected=True)
+    by_vertex, by_edge = Steps(threads=1), Steps(threads=1, edge_at_a_time=True)
+    by_vertex.load(graph)
+    by_edge.load(graph)
+    for question in (Question("triangle", UNIQUE), Question("4-clique", DISTINCT), Question("house", UNIQUE)):
+        vertex, edge = by_vertex.run(question), by_edge.run(question)
+        assert edge.count == vertex.count
+        assert edge.figures["intermediate"] > vertex.figures["intermediate"]
+    steps = by_edge.plan(Question("4-clique")).steps
+    assert all(len(step.extenders) == 1 for step in steps)
+
+
+def test_command_line_names_the_suites(tmp_path):
+    said = CliRunner().invoke(cli, ["bench", "--help"]).output
+    assert all(name in said for name in SUITES)
+    done = CliRunner().invoke(cli, ["bench", "--report", "-o", str(tmp_path)])
+    assert done.exit_code == 0
+    assert "Nothing has been measured yet" in (tmp_path / "benchmarks.md").read_text()
+
+
+@pytest.mark.spark
+def test_a_tiny_bench(tmp_path):
+    graph = random_graph(tmp_path, undirected=False)
+    suite: Suite = replace(
+        SUITES["directed"],
+        graphs=("random", "absent"),
+        questions=(TRIANGLE,),
+        contenders=("bigjoin", "one-thread", "spark-sql", "left-deep"),
+        beside=(),
+    )
+    said: list[str] = []
+    Path(graph.path).rename(tmp_path / "random.parquet")
+    (tmp_path / "random.txt").unlink()
+    library = Library(tmp_path)
+    try:
+        bench = Bench(tmp_path / "results.jsonl", library, Limits(rounds=1), 2, said.append)
+        lines = bench.run([suite])
+    finally:
+        library.close()
+    assert bench.wrong == []
+    assert any("absent is skipped" in text for text in said)
+    assert [found.contender for found in lines] == list(suite.contenders)
+    assert len({found.count for found in lines}) == 1
+    assert read(tmp_path / "results.jsonl") == lines
+    for found in lines:
+        assert found.cold is not None
+        assert len(found.warm) == 1
+        assert found.load is not None
+        assert min(found.memory.values()) > 0
+        assert found.machine["cores"]

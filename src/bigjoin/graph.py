@@ -12,16 +12,16 @@ from typing import Any, Unpack
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.defaults import BATCH_SIZE, STRATEGIES
-from bigjoin.errors import BigjoinError, did_you_mean
+from bigjoin.errors import BigjoinError, OutputError, did_you_mean
 from bigjoin.explain import explain
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.indexing import Rows, build_index, undirected_copy
 from bigjoin.join.bind import bind
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.output import assemble, check_target, staging
-from bigjoin.planner import count_plan, plan
+from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.planner.agm import agm_bound
-from bigjoin.query.nest import CountPlan
+from bigjoin.query.nest import CountPlan, Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
@@ -162,6 +162,7 @@ class Graph:
         query: str | Query,
         *,
         limit: int | None = None,
+        factorized: bool = False,
         strategy: str = "auto",
         workers: int | None = None,
         batch_size: int = BATCH_SIZE,
@@ -169,10 +170,14 @@ class Graph:
     ) -> DataFrame:
         """Return the matches as a Spark DataFrame with a column for each attribute of the head.
 
+        Factorized, a row stands for many matches: attributes that are independent once the others are bound are arrays, and
+        the matches of a row are the combinations of their values. A limit then counts rows.
+
         Lazy, like any DataFrame: each action runs the join again (persist the frame to keep the rows), and it reads this
         graph's index, so use it before `close`. With a limit the join stops as soon as it has that many.
         """
-        return shared.find(self.spark, self._prepare(_query(query, flags), strategy, workers, batch_size, limit), self.index)
+        job = self._prepare(_query(query, flags), strategy, workers, batch_size, limit, factorized)
+        return shared.find(self.spark, job, self.index)
 
     def write(
         self,
@@ -180,6 +185,7 @@ class Graph:
         path: str | Path,
         *,
         limit: int | None = None,
+        factorized: bool = False,
         strategy: str = "auto",
         workers: int | None = None,
         batch_size: int = BATCH_SIZE,
@@ -192,7 +198,9 @@ class Graph:
         """
         target = Path(path)
         check_target(target)
-        job = self._prepare(_query(query, flags), strategy, workers, batch_size, limit)
+        job = self._prepare(_query(query, flags), strategy, workers, batch_size, limit, factorized)
+        if factorized and target.suffix.lower() == ".csv":
+            raise OutputError("CSV has no lists, which factorized matches are made of; write to a .parquet file")
         with staging(target) as folder:
             parts = shared.write(self.spark, job, folder, target.suffix.lower(), progress=progress)
             assemble([file for file, _ in parts], shared.schema(job, self.index), target, folder)
@@ -238,11 +246,22 @@ class Graph:
         return f"Graph({self.vertices:,} vertices, {self.edges:,} {kind} edges)"
 
     def _prepare(
-        self, query: Query, strategy: str, workers: int | None, batch_size: int, limit: int | None = None
+        self,
+        query: Query,
+        strategy: str,
+        workers: int | None,
+        batch_size: int,
+        limit: int | None = None,
+        factorized: bool = False,
     ) -> shared.Job:
         self._check(strategy, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
+        if factorized:
+            term = factorized_plan(query, self.index.statistics)
+        else:
+            chosen = plan(query, self.index.statistics)
+            term = Term(1, nest_of(chosen), chosen.attributes)
         tasks = workers or parallelism(self.spark)
-        return shared.prepare(plan(query, self.index.statistics), self.index, tasks=tasks, batch_size=batch_size, limit=limit)
+        return shared.prepare(term, query, self.index, tasks=tasks, batch_size=batch_size, limit=limit, factorized=factorized)
 
     def _count_plan(self, query: Query) -> CountPlan:
         if query not in self._count_plans:

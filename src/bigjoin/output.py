@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bigjoin.errors import OutputError
+from bigjoin.joined_parquet import join_parquet
 
 SUFFIXES = (".parquet", ".csv")
 
@@ -61,11 +62,9 @@ def _join_csv(parts: list[Path], schema: pa.Schema, whole: Path) -> None:
 
 
 def _join_parquet(parts: list[Path], schema: pa.Schema, whole: Path) -> None:
-    if len(parts) == 1:
+    if not parts:
+        pq.write_table(schema.empty_table(), whole)
+    elif len(parts) == 1:
         parts[0].replace(whole)
-        return
-    with pq.ParquetWriter(whole, schema) as writer:
-        for part in parts:
-            file = pq.ParquetFile(part)
-            for group in range(file.num_row_groups):
-                writer.write_table(file.read_row_group(group))
+    else:
+        join_parquet(parts, whole)

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -35,8 +35,9 @@ SCREENFUL = 20
 @click.argument("source")
 @click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet or .csv file.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches.")
+@click.option("--factorized", is_flag=True, help="Give lists of values of attributes that are independent, not their products.")
 @query_options
-def find(query: str, source: str, output: Path | None, limit: int | None, options: Options) -> None:
+def find(query: str, source: str, output: Path | None, limit: int | None, factorized: bool, options: Options) -> None:
     """Find the matches of QUERY in SOURCE: a column for each attribute, with your own ids.
 
     Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json. A pipe gets its first row when all are
@@ -47,18 +48,19 @@ def find(query: str, source: str, output: Path | None, limit: int | None, option
         from bigjoin.output import check_target
 
         check_target(output, source)
+    asked: dict[str, Any] = {"factorized": factorized, **options.run}
     with Reporter(quiet=options.quiet) as report:
         graph = open_graph(source, options, report)
         graph.plan(parsed)
         graph = graph.on(start_spark(options, report))
         report.stage(f"finding {parsed.name}")
         if output is not None:
-            rows = graph.write(parsed, output, limit=limit, progress=report.share, **options.run)
+            rows = graph.write(parsed, output, limit=limit, progress=report.share, **asked)
         elif sys.stdout.isatty() and not options.as_json:
-            table = graph.find(parsed, limit=SCREENFUL if limit is None else limit, **options.run).toArrow()
+            table = graph.find(parsed, limit=SCREENFUL if limit is None else limit, **asked).toArrow()
         else:
             try:
-                _stream(graph, parsed, limit, options, report)
+                _stream(graph, parsed, limit, asked, report, as_json=options.as_json)
                 sys.stdout.flush()
             except BrokenPipeError:  # whoever reads our output has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -79,12 +81,13 @@ def show(table: pa.Table) -> None:
     Console().print(shown)
 
 
-def _stream(graph: Graph, query: Query, limit: int | None, options: Options, report: Reporter) -> None:
+def _stream(graph: Graph, query: Query, limit: int | None, asked: dict[str, Any], report: Reporter, *, as_json: bool) -> None:
     """Print every match, as CSV or as JSON lines, by way of files: rows through the JVM would cost more."""
+    as_json = as_json or asked["factorized"]  # CSV has no lists
     with tempfile.TemporaryDirectory(prefix="bigjoin-find-") as folder:
-        file = Path(folder) / f"matches{'.parquet' if options.as_json else '.csv'}"
-        graph.write(query, file, limit=limit, progress=report.share, **options.run)
-        if not options.as_json:
+        file = Path(folder) / f"matches{'.parquet' if as_json else '.csv'}"
+        graph.write(query, file, limit=limit, progress=report.share, **asked)
+        if not as_json:
             with file.open(encoding="utf-8") as source:
                 shutil.copyfileobj(source, sys.stdout, 1 << 20)
             return

@@ -1,8 +1,9 @@
 """The catalogue of a relation: how many extensions a few small patterns have on average, from a sample of its tuples.
 
-An estimate that multiplies averages of single lists does not see that real graphs are clustered, and that hubs meet hubs. So when
-an index is built, some tuples (x, y) are drawn, and the lists of both ends are read: how long they are, how many values they
-share (triangles), how many of these a third list holds (4-cliques), and how many values the two ends of a wedge share (4-cycles).
+An estimate that multiplies averages of single lists does not see that real graphs are clustered, and that hubs meet hubs. So
+when an index is built, some tuples (x, y) are drawn, and the lists of both ends are read: how long they are, what a scan of one
+for the values of the other costs, how many values they share (triangles), how many of these a third list holds (4-cliques), and
+how many values the two ends of a wedge share (4-cycles).
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Trie
 from bigjoin.kernels.sample import common_sizes, continued_sizes
+from bigjoin.kernels.sets import SCAN
 
 SAMPLE = 1024
 SEED = 1
+
+_Lists = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+"""Offsets, values, and the nodes of the lists that are meant."""
 
 
 def sample(tries: Sequence[Trie]) -> dict[str, float]:
     """Return the averages for a binary relation, given its tries by the column that is the key; one, if it is symmetric.
 
-    A name is spelled by key columns: `length.0.1` is the list keyed by column 1 (an edge to the vertex) of the value in column 0.
+    A name is spelled by key columns: `length.0.1` is the list by column 1 (of edges to a vertex) of the value in column 0, and
+    `scan.0.0.1` a scan of the list by column 0 of the value in column 0, for values of the list by column 1 of the other.
     """
     trie = tries[0]
     if not len(trie):
@@ -37,12 +43,12 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
     orders = range(len(tries))
     found: dict[str, float] = {}
 
-    def lists(order: int, codes: NDArray[Any]) -> tuple[Any, Any, NDArray[np.int64]]:
+    def lists(order: int, codes: NDArray[Any]) -> _Lists:
         t = tries[order]
         nodes = t.shards.nodes(np.maximum(codes, 0).astype(np.int64)).astype(np.int64)
         return t.offsets, t.values, np.where(codes >= 0, nodes, -1)
 
-    def shared(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def shared(a: _Lists, b: _Lists) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         sizes, drawn = np.empty(SAMPLE, np.int64), np.empty(SAMPLE, np.int64)
         common_sizes(*a, *b, buffer, draws, sizes, drawn)
         return sizes, drawn
@@ -56,7 +62,8 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
         a, b = lists(first, ends[0].astype(np.int64)), lists(second, ends[1].astype(np.int64))
         sizes, third = shared(a, b)
         found[f"shared.{first}.{second}"] = float(sizes.mean())
-        found[f"least.{first}.{second}"] = float(np.minimum(lengths[0, first], lengths[1, second]).mean())
+        found[f"scan.0.{first}.{second}"] = _scanned(lengths[1, second], lengths[0, first])
+        found[f"scan.1.{first}.{second}"] = _scanned(lengths[0, first], lengths[1, second])
         for order in orders:
             deeper = np.empty(SAMPLE, np.int64)
             continued_sizes(*a, *b, *lists(order, third), buffer, deeper)
@@ -70,3 +77,9 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
         sizes, _ = shared(lists(near, ends[1 - centre].astype(np.int64)), lists(far, third))
         found[f"wedge.{centre}.{middle}.{near}.{far}"] = float((sizes * length).sum() / max(1, length.sum()))
     return {name: round(value, 4) for name, value in found.items()}
+
+
+def _scanned(marked: NDArray[Any], scanned: NDArray[Any]) -> float:
+    """Return what intersecting lists costs on average: a scan of the second, or searches in it for a short first one."""
+    steps = np.log2(2 + scanned / np.maximum(marked, 1))
+    return float(np.where(scanned <= SCAN * marked, scanned, 2 * marked * steps).mean())

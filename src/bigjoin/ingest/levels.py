@@ -101,7 +101,7 @@ class PlaceRows:
         level = Level(*(map_array(file) for file in (self.offsets, self.values)))
         trie = Trie((level,), shards=self.code.shards)
         ranks = map_array(item["ranks"])
-        src, dst = self.code.coded(ranks[:2])
+        src, dst = self.code.coded(list(ranks[:2]))
         rows = ranks[2] if len(ranks) > 2 else np.arange(item["first"], item["first"] + len(src))
         if not item["directed"]:
             proper = src != dst

@@ -33,7 +33,7 @@ class SortVertices:
     code: Code
 
     def __call__(self, item: dict[str, Any]) -> dict[str, str]:
-        (codes,) = self.code.coded(map_array(item["ranks"]))
+        (codes,) = self.code.coded(list(map_array(item["ranks"])))
         order = np.argsort(codes, kind="stable")
         stem = f"{self.folder}/vertices-{uuid.uuid4().hex}"
         np.save(f"{stem}.npy", codes[order])

@@ -123,7 +123,10 @@ class Output:
 
     def decode(self, matches: Codes) -> pa.Array:
         """Return the column for matches."""
-        codes = matches[self.position]
+        return self.values_of(matches[self.position])
+
+    def values_of(self, codes: Codes) -> pa.Array:
+        """Return the values of codes of its attribute."""
         return take(self.values, codes) if isinstance(self.values, pa.ChunkedArray) else self.values.decode(codes)
 
 
@@ -208,14 +211,14 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
         positions=(0, 0) if any(c.window.empty for c in conditions) else _seed_positions(trie, conditions[0].window),
         code_type=code_type(max(binder.size(a) for a in plan.attributes)),
     )
-    return BoundPlan(plan, bound_seed, steps, outputs(plan, index))
+    return BoundPlan(plan, bound_seed, steps, outputs(plan.query, plan.attributes, index))
 
 
-def outputs(plan: Plan, index: Relations) -> tuple[Output, ...]:
-    """Return the columns of a plan's result: an id for each attribute of the head, and the properties that it lists."""
-    order, domains = plan.attributes, _domains(plan.query, index.statistics)
+def outputs(query: Query, order: tuple[str, ...], index: Relations) -> tuple[Output, ...]:
+    """Return the columns of a query's result: an id for each attribute of the head, and the properties that it lists."""
+    domains = _domains(query, index.statistics)
     found = []
-    for name, term in zip(plan.query.columns, plan.query.head, strict=True):
+    for name, term in zip(query.columns, query.head, strict=True):
         domain = domains[attribute_of(term)]
         values: Dictionary | RowNumbers | Column = index.dictionaries[domain]
         if isinstance(term, Property) and not index.statistics.is_id(domain, term.name):

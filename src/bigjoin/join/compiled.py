@@ -1,13 +1,14 @@
 """Run a nest as compiled loops: the fast execution of the plan that `generic_join` runs on batches.
 
-The seeds of a run are the codes of the root's attribute; where one loop alone hangs on it, a hub's list may be cut between ranges.
-Counts are exact however large they are: a value that belongs to one code of the root fits 64 bits, or else the count is found
-modulo several primes and put together again; sums over codes are Python's integers.
+The seeds of a run are the codes of the root's attribute; where one loop alone hangs on it, a hub's list may be cut between
+ranges. Counts are exact however large they are: a value that belongs to one code of the root fits 64 bits, or else the count
+is found modulo several primes and put together again; sums over codes are Python's integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import isqrt, prod
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.index.trie import Trie
+from bigjoin.index.trie import Codes, Trie
 from bigjoin.join.bind import Binder, Relations
 from bigjoin.join.generate import Generator
 from bigjoin.join.stages import BoundLoop
@@ -24,7 +25,7 @@ from bigjoin.kernels.generated import load
 from bigjoin.query.nest import Term
 from bigjoin.query.query import Query
 
-SAMPLE = 1 << 21
+SAMPLE = 1 << 18
 """Seeds that are looked at to estimate where the work lies."""
 
 Range = tuple[int, int, int, int]
@@ -105,6 +106,49 @@ class Counting:
             uncovered -= set(atom.attributes)
             cover *= max(1, self.binder.index.statistics.of(atom).tuples)
         return each, min(cover, each * max(1, self._seeds()))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Prefixes, a row an attribute and a column a prefix; for each tail, how many values each prefix has, and all values."""
+
+    prefixes: Codes
+    tails: tuple[tuple[NDArray[np.int64], Codes], ...] = ()
+
+
+class Listing:
+    """A chain of loops, perhaps with tails side by side at its end, bound to an index and compiled, to find matches."""
+
+    def __init__(self, term: Term, query: Query, index: Relations, *, factorized: bool = False) -> None:
+        self.term = term
+        self.generator = Generator(term, Binder(query, term.attributes, index), factorized=factorized)
+        self.source = self.generator.listing()
+        self.tails = [loop.loop.attribute for loop in self.generator.tails]
+        self.attributes = [a for a in term.attributes if a not in self.tails]
+
+    def ranges(self, parts: int) -> list[Range]:
+        """Cut the seeds into at most `parts` ranges of about equal work."""
+        return equal_ranges(self.generator, parts)
+
+    def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[Rows]:
+        """Give the matches of ranges of seeds, at most `size` prefixes at a time; what is given is overwritten by the next."""
+        generator, function = self.generator, load(self.source)
+        out = np.empty((len(self.attributes), size), generator.code_type)
+        state = np.zeros(len(self.attributes) + 2, np.int64)
+        space = max(generator.longest, size)
+        tails = [(np.empty(size, np.int64), np.empty(space, generator.code_type)) for _ in self.tails]
+        tally, constants = np.zeros(2 * generator.loops, np.int64), np.array(generator.constants or [0], np.int64)
+        spaces = [array for pair in tails for array in pair]
+        for bounds in ranges:
+            state[0] = 0
+            while True:
+                filled = int(function(*bounds, tally, constants, out, state, *spaces, *generator.arrays.values()))
+                if filled:
+                    lists = tuple((lengths[:filled], values[: int(lengths[:filled].sum())]) for lengths, values in tails)
+                    yield Rows(out[:, :filled], lists)
+                if not state[0]:
+                    break
+            progress(1)
 
 
 def _call(function: Callable[..., Any], arguments: tuple[Any, ...], *bounds: int) -> int:

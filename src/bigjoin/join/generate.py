@@ -1,7 +1,7 @@
 """Write a nest as the source of one function: nested loops over sorted lists, with no allocation inside.
 
-The source holds no text of a query, only its shape: attributes become x0, x1, ..., arrays and constants are arguments. Whatever a
-set, a counter or a cache needs in memory is an argument too, made once for a run.
+The source holds no text of a query, only its shape: attributes become x0, x1, ..., arrays and constants are arguments.
+Whatever a set, a counter or a cache needs in memory is an argument too, made once for a run.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class Value:
 class Generator:
     """Writes the function that counts, or lists, what a term's nest comes to for a range of the root's codes."""
 
-    def __init__(self, term: Term, binder: Binder, *, modular: bool = False) -> None:
-        self.binder, self.modular = binder, modular
+    def __init__(self, term: Term, binder: Binder, *, modular: bool = False, factorized: bool = False) -> None:
+        self.binder, self.modular, self.factorized = binder, modular, factorized
+        self.active: list[tuple[Value, str, str]] = []
         self.root, self.tries, self.below = bind_nest(term, binder)
         self.loops = len(list(term.root.walk()))
         self.lines: list[str] = []
@@ -92,6 +93,104 @@ class Generator:
         self.over_root(lambda factors: self.add("total", factors))
         self.line("return total")
         return self.source(["first", "last", "low", "high", "tally", "constants", *(["prime"] if self.modular else [])])
+
+    def listing(self) -> str:
+        """Return the source of a function that writes prefixes, and lists for the tails inside the last loop of the chain.
+
+        It stops when its space is full, with the place where it is to go on in `state`, and returns how many prefixes it wrote.
+        """
+        self.arrays["nothing"] = np.zeros(1, np.uint8)
+        self.line("filled = 0")
+        self.line("resuming = state[0] > 0")
+        self.line("state[0] = 0")
+        tails = self.tails
+        for i, _ in enumerate(tails):
+            self.line(f"used{i} = 0")
+        with self.scope():
+            self.hoist([self.root], -1)
+            with self.marking([self.root], -1, "last - first"):
+                self.line("for n in range(state[1] if resuming else first, last):")
+                self.level += 1
+                self.bind_root()
+                self.row(self.root, ["n"])
+                self.level -= 1
+        self.line("return filled")
+        spaces = [name for i, _ in enumerate(tails) for name in (f"lengths{i}", f"tail{i}")]
+        return self.source(["first", "last", "low", "high", "tally", "constants", "out", "state", *spaces])
+
+    @property
+    def tails(self) -> list[BoundLoop]:
+        """The loops that stand side by side at the end of the chain; none if each loop holds one other at most."""
+        loop = self.root
+        while len(loop.inner) == 1 and loop.inner[0].inner:
+            loop = loop.inner[0]
+        return loop.inner if len(loop.inner) > 1 or self.factorized else []
+
+    def row(self, loop: BoundLoop, places: list[str]) -> None:
+        """Write what becomes of a value in a chain: the loop inside it, or a row."""
+        level = self.level
+        for text in self.conditions(loop):
+            self.open(text)
+        tails = self.tails
+        if not loop.inner or loop.inner is tails:
+            self.line("resuming = False")
+            self.write_row(loop, places, tails)
+        else:
+            child = loop.inner[0]
+            with self.scope():
+                self.hoist([child], loop.depth)
+                found = self.value(child)
+                with self.marking([child], loop.depth, found.size):
+                    start, stop, p = found.start, found.stop, self.name("p")
+                    if loop is self.root and self.seeds[1]:
+                        start, stop = f"max({start}, low)", f"min({stop}, high)"
+                    begin = self.name("b")
+                    self.line(f"{begin} = state[{len(places) + 1}] if resuming else {start}")
+                    self.line(f"for {p} in range({begin}, {stop}):")
+                    self.level += 1
+                    self.line(f"x{child.position} = int64({found.array}[{p}])")
+                    self.row(child, [*places, p])
+        self.level = level
+
+    def write_row(self, loop: BoundLoop, places: list[str], tails: list[BoundLoop]) -> None:
+        with self.scope():
+            if tails:
+                self.hoist(tails, loop.depth)
+            full = ["filled == out.shape[1]"]
+            full += [f"used{i} + {self.value(tail).size} > len(tail{i})" for i, tail in enumerate(tails)]
+            self.line(f"if {' or '.join(full)}:")
+            self.level += 1
+            self.line("state[0] = 1")
+            for i, place in enumerate(places):
+                self.line(f"state[{i + 1}] = {place}")
+            for found, marks, flag in self.active:
+                self.line(f"if {flag}:")
+                self.line(f"    mark({marks}, {found.array}, {found.start}, {found.stop}, 0)")
+            self.line("return filled")
+            self.level -= 1
+            for i, tail in enumerate(tails):
+                found, p = self.value(tail), self.name("p")
+                self.line(f"begun{i} = used{i}")
+                self.line(f"for {p} in range({found.start}, {found.stop}):")
+                self.level += 1
+                self.line(f"x{tail.position} = int64({found.array}[{p}])")
+                level = self.level
+                for text in self.conditions(tail):
+                    self.open(text)
+                self.line(f"tail{i}[used{i}] = x{tail.position}")
+                self.line(f"used{i} += 1")
+                self.level = level - 1
+            if tails:
+                self.line(f"if {' or '.join(f'used{i} == begun{i}' for i, _ in enumerate(tails))}:")
+                for i, _ in enumerate(tails):
+                    self.line(f"    used{i} = begun{i}")
+                self.line("else:")
+                self.level += 1
+                for i, _ in enumerate(tails):
+                    self.line(f"lengths{i}[filled] = used{i} - begun{i}")
+            for k, position in enumerate((*loop.path, loop.position)):
+                self.line(f"out[{k}, filled] = x{position}")
+            self.line("filled += 1")
 
     def source(self, arguments: list[str]) -> str:
         return _HEADER.format(arguments=", ".join([*arguments, *self.arrays])) + "\n".join(self.lines) + "\n"
@@ -157,7 +256,8 @@ class Generator:
         cached = [child for child in loop.inner if child.loop.cached] if only is None else []
         counters = loop.counters if only is None else []
         leaves = [child for child in children if child.is_counted]
-        heads = [spine] * (spine is not None) + [s for _, s in counters] + [child for child in children if child not in leaves]
+        heads = [*([spine] if spine is not None else []), *(s for _, s in counters)]
+        heads += [child for child in children if child not in leaves]
         level = self.level
         with self.scope():
             needed = {found for _, found in self.needed(heads, depth)}
@@ -313,9 +413,9 @@ class Generator:
         wanted: dict[SetOf, None] = {}
         for head in heads:
             for loop in head.walk():
-                for (at, found), (_, later) in zip(loop.stages, loop.stages[1:], strict=False):
-                    if at == depth and len(later.lists) > len(found.lists):
-                        wanted[found] = None
+                for (at, earlier), (_, later) in zip(loop.stages, loop.stages[1:], strict=False):
+                    if at == depth and len(later.lists) > len(earlier.lists):
+                        wanted[earlier] = None
         marked = []
         for want in wanted:
             found = self.lookup(want)
@@ -328,7 +428,9 @@ class Generator:
             self.scopes[-1][want] = Value(found.array, found.start, found.stop, marks, flag)
             marked.append((found, marks, flag))
         level = self.level
+        self.active += marked
         yield
+        del self.active[len(self.active) - len(marked) :]
         self.level = level
         for found, marks, flag in marked:
             self.line(f"if {flag}:")

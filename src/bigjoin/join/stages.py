@@ -1,8 +1,8 @@
 """Which sets the loops of a nest need, and at which depth each is known.
 
 The extensions of an attribute are the intersection of lists, and every list is known as soon as the attributes of its key are
-bound: some of them before others. So a set is found in stages, each as early, and so as seldom, as can be; and as a set is named
-by what it is the intersection of, loops that need the same one share it (4-clique: N(a) & N(b) serves c, and then d).
+bound: some of them before others. So a set is found in stages, each as early, and so as seldom, as can be; and as a set is
+named by what it is the intersection of, loops that need the same one share it (4-clique: N(a) & N(b) serves c, and then d).
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _stages(loop: BoundLoop, lists: list[List], without: list[List], below: Pair
     bounds += [Bound("=", p) for p in window.equal] + [Bound("=", None, code) for code in window.codes]
     if window.empty:
         bounds.append(Bound("<", None, 0))
-    when = {part: depth(part.key) for part in (*lists, *without)}
+    when: dict[List | Bound, int] = {part: depth(part.key) for part in (*lists, *without)}
     when |= {part: -1 if part.position is None else depth((part.position,)) for part in bounds}
     first = min(when[part] for part in lists)
     stages = []

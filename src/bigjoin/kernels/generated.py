@@ -7,7 +7,6 @@ hash, and imported from there: workers and later runs find it compiled.
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 import uuid
 from functools import cache
@@ -27,7 +26,7 @@ def load(source: str) -> Any:
         file.parent.mkdir(parents=True, exist_ok=True)
         aside = file.with_name(f".{uuid.uuid4().hex}.py")
         aside.write_text(source, encoding="utf-8")
-        os.replace(aside, file)
+        aside.replace(file)
     qualified = f"bigjoin.kernels.{name}"
     spec = importlib.util.spec_from_file_location(qualified, file)
     assert spec is not None

@@ -1,8 +1,8 @@
 """Sets as sorted stretches of arrays, for compiled nests: intersect, exclude, count, look up, mark.
 
-Two sets are merged while their lengths are within GALLOP of each other; beyond that each value of the shorter one gallops through
-the longer. Where the first set is marked (a one for each of its codes), the second is scanned instead, if it is at most SCAN times
-as long. So a step costs at most a constant, or a logarithm, times its shortest list, also on hubs.
+Two sets are merged while their lengths are within GALLOP of each other; beyond that each value of the shorter one gallops
+through the longer. Where the first set is marked (a one for each of its codes), the second is scanned instead, if it is at
+most SCAN times as long. So a step costs at most a constant, or a logarithm, times its shortest list, also on hubs.
 """
 
 from __future__ import annotations

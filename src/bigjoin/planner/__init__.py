@@ -11,6 +11,7 @@ from bigjoin.planner.build_steps import build_steps
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.expand_induced import expand_induced
+from bigjoin.planner.factorize import factorize
 from bigjoin.planner.keep_distinct import keep_distinct
 from bigjoin.planner.order_attributes import order_attributes, refuse_disconnected
 from bigjoin.planner.plan_count import plan_count
@@ -18,7 +19,7 @@ from bigjoin.planner.read_pairs import read_pairs
 from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.planner.resolve_terms import resolve_terms
 from bigjoin.planner.simplify import simplify
-from bigjoin.query.nest import CountPlan
+from bigjoin.query.nest import CountPlan, Term
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
@@ -55,8 +56,17 @@ def plan(query: Query, statistics: Statistics, *, order: tuple[str, ...] | None 
 
 def count_plan(query: Query, statistics: Statistics) -> CountPlan:
     """Return the plan for counting a query's matches, which need not be found for that."""
+    return plan_count(_meant(query, statistics))
+
+
+def factorized_plan(query: Query, statistics: Statistics) -> Term:
+    """Return the nest that finds a query's matches as prefixes, and lists of the attributes that are independent then."""
+    return factorize(_meant(query, statistics))
+
+
+def _meant(query: Query, statistics: Statistics) -> Draft:
     draft = Draft(query, statistics, query.atoms, query.filters)
     for transform in MEANING:
         draft = transform(draft)
     refuse_disconnected(draft)
-    return plan_count(draft)
+    return draft

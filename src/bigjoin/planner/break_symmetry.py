@@ -6,9 +6,9 @@ automorphisms that fix all earlier attributes; what is left at the end is the id
 attribute of an orbit gets the lowest degree, and every later list is cut to its hubward end: on cliques this is the
 degree-ordered orientation, and on any other pattern it is still right.
 
-Each attribute's condition holds for one in so many of a class's matches as its orbit is long, whatever the others' conditions. So
-where only a count is asked, any of them may be left out if the count is divided by the length of its orbit: then attributes that
-the restriction would have joined can be counted by themselves.
+Each attribute's condition holds for one in so many of a class's matches as its orbit is long, whatever the others'
+conditions. So where only a count is asked, any of them may be left out if the count is divided by the length of its orbit:
+then attributes that the restriction would have joined can be counted by themselves.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _orbit(shape: Shape, fixed: tuple[str, ...], attribute: str, among: tuple[st
 
 
 def _chains(shape: Shape) -> Iterator[tuple[Orbit, ...]]:
-    """Give sequences of orbits that end at the identity, one of each kind: attributes of one orbit are as good as each other."""
+    """Give sequences of orbits that end at the identity, one of each kind: attributes of an orbit are as good as each other."""
     given = 0
 
     def grow(fixed: tuple[str, ...], chain: tuple[Orbit, ...]) -> Iterator[tuple[Orbit, ...]]:

@@ -1,4 +1,4 @@
-"""Turn the loops that a search chose into loops with steps, each atom, filter and restriction where its attributes are bound."""
+"""Turn the loops that a search chose into loops with steps: each atom, filter and restriction where it can be decided."""
 
 from __future__ import annotations
 

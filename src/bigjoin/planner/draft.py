@@ -28,6 +28,11 @@ class Draft:
         return tuple(atom for atom in self.atoms if not atom.negated)
 
     @property
+    def parts(self) -> tuple[Atom | Comparison, ...]:
+        """The atoms and the filters."""
+        return (*self.atoms, *self.filters)
+
+    @property
     def attributes(self) -> tuple[str, ...]:
         return self.query.attributes
 

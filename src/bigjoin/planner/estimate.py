@@ -33,6 +33,10 @@ class Estimate:
         near = [a for a in left if any(self._extends(atom, a, bound) for atom in self.draft.positive)]
         return near or [a for a in left if any(self._extends(atom, a, frozenset()) for atom in self.draft.positive)]
 
+    def is_reachable(self, attribute: str, bound: frozenset[str]) -> bool:
+        """Tell whether an extender can propose an attribute."""
+        return any(self._extends(atom, attribute, bound) for atom in self.draft.positive)
+
     def _extends(self, atom: Atom, attribute: str, bound: frozenset[str]) -> bool:
         joined = attribute in atom.attributes and (not bound or not bound.isdisjoint(atom.attributes))
         return joined and extender(atom, attribute, bound, self.statistics) is not None
@@ -81,9 +85,10 @@ class Estimate:
         if not neighbours:
             return size
         labelled = size / max(1.0, float(self._domain(attribute)))
-        edges = [(a, b, atom) for a, b in combinations(neighbours, 2) if (atom := self._joining(a, b)) is not None]
+        pairs = [(a, b, self._joining(a, b)) for a, b in combinations(neighbours, 2)]
+        edges = [(a, b, atom) for a, b, atom in pairs if atom is not None]
         if edges:
-            a, b, atom = min(edges, key=lambda edge: self._pair("shared", *edge, neighbours))
+            a, b, atom = min(edges, key=lambda edge: self._pair("shared", edge[0], edge[1], edge[2], neighbours))
             estimate = self._pair("shared", a, b, atom, neighbours)
             others = [c for c in neighbours if c not in (a, b)]
             for i, _ in enumerate(others):
@@ -92,7 +97,7 @@ class Estimate:
                     min(estimate, deeper) if i == 0 else estimate * min(1.0, deeper / max(estimate, deeper, 1e-9) + CLOSURE)
                 )
             return estimate * labelled
-        lengths = [self._length(a, neighbours[a]) for a in neighbours]
+        lengths = [self._length(neighbours[a]) for a in neighbours]
         estimate = min(lengths)
         for a, b in combinations(neighbours, 2):
             relation = self.statistics.of(neighbours[b][0])
@@ -114,7 +119,7 @@ class Estimate:
     def _joining(self, a: str, b: str) -> Atom | None:
         return next((atom for atom in self.draft.positive if {a, b} <= set(atom.attributes)), None)
 
-    def _length(self, key: str, by: tuple[Atom, int]) -> float:
+    def _length(self, by: tuple[Atom, int]) -> float:
         """Estimate the length of an attribute's list, which is longer for one that was reached through an edge."""
         atom, column = by
         relation = self.statistics.of(atom)
@@ -134,7 +139,7 @@ class Estimate:
             if atom.attributes[0] != a:
                 by_a, by_b = by_b, by_a
             return catalogue[f"{what}.{self._order(by_a)}.{self._order(by_b)}"]
-        lengths = self._length(a, by_a), self._length(b, by_b)
+        lengths = self._length(by_a), self._length(by_b)
         return min(lengths) * (CLOSURE if what == "shared" else 1.0)
 
     def _continued(self, a: str, b: str, atom: Atom, neighbours: dict[str, tuple[Atom, int]], third: str) -> float:
@@ -164,20 +169,26 @@ class Estimate:
     def _order(self, by: tuple[Atom, int]) -> int:
         return 0 if self.statistics.of(by[0]).symmetric else by[1]
 
-    def reading(self, bound: frozenset[str], attribute: str) -> float:
-        """Estimate what is looked at to find an attribute's extensions of one prefix.
+    def reading(self, bound: frozenset[str], last: str, attribute: str) -> float:
+        """Estimate what is looked at to find an attribute's extensions of one prefix, the last attribute of which varies.
 
-        The lists but the last are intersected before: what is left of them, or the last one, is looked at.
+        The other lists are intersected before: what is left of them, or the list of the last attribute, is looked at.
         """
         neighbours = self._neighbours(attribute, sorted(bound))
         if len(neighbours) < 2:
             return 0.0
-        looked_at = [self._length(a, by) for a, by in neighbours.items()]
-        for a, b in combinations(neighbours, 2):
+        if last not in neighbours:
+            return min(self._length(by) for by in neighbours.values())
+        scanned = self._length(neighbours[last])
+        others = [a for a in neighbours if a != last]
+        looked_at = [min(scanned, 2 * self._length(neighbours[a])) for a in others]
+        for a in others:
+            if (atom := self._joining(a, last)) is not None:
+                end = 0 if atom.attributes[0] == last else 1
+                looked_at.append(self._pair(f"scan.{end}", a, last, atom, neighbours))
+        for a, b in combinations(others, 2):
             if (atom := self._joining(a, b)) is not None:
-                looked_at.append(self._pair("least", a, b, atom, neighbours))
-                if others := [self._length(c, by) for c, by in neighbours.items() if c not in (a, b)]:
-                    looked_at.append(2 * self._pair("shared", a, b, atom, neighbours) + 0.05 * min(others))
+                looked_at.append(2 * self._pair("shared", a, b, atom, neighbours) + 0.05 * scanned)
         return min(looked_at)
 
     def _proposals(self, attribute: str, bound: frozenset[str]) -> float:

@@ -19,7 +19,7 @@ class Shape:
     def __init__(self, draft: Draft, apart: frozenset[frozenset[str]] = frozenset()) -> None:
         self.draft = draft
         self.attributes = tuple(dict.fromkeys(a for atom in draft.positive for a in atom.attributes))
-        self.parts: list[tuple[Part, tuple[str, ...]]] = [(p, p.attributes) for p in (*draft.atoms, *draft.filters)]
+        self.parts: list[tuple[Part, tuple[str, ...]]] = [(p, p.attributes) for p in draft.parts]
         self.parts += [(r, (r.smaller, r.larger)) for r in draft.restrictions]
         self.parts += [(pair, tuple(pair)) for pair in apart]
         self.all = {self.canonical(part) for part, _ in self.parts}

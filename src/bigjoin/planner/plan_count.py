@@ -1,8 +1,8 @@
 """Plan a count: the cheapest sum of nests that comes to the number of matches.
 
-Three choices are made together, by cost. Restrictions may be left out if the count is divided (`break_symmetry`). Attributes that
-are to differ may be counted as if they need not, and the cases in which they are equal taken away: those are counts of smaller
-queries, in which the two are one attribute (inclusion and exclusion). And each of these queries has its cheapest nest
+Three choices are made together, by cost. Restrictions may be left out if the count is divided (`break_symmetry`). Attributes
+that are to differ may be counted as if they need not, and the cases in which they are equal taken away: those are counts of
+smaller queries, in which the two are one attribute (inclusion and exclusion). And each of these queries has its cheapest nest
 (`search_nest`). Every choice gives the same number.
 """
 
@@ -151,7 +151,7 @@ def _differing(draft: Draft, pairs: frozenset[Pair]) -> Draft:
 def _merged(draft: Draft, crossing: frozenset[Pair], kept: frozenset[Pair]) -> Iterator[tuple[int, Draft, frozenset[Pair]]]:
     """Give the drafts in which some crossing pairs are equal, with the sign and number of the ways to come to each.
 
-    The product over the pairs of (1 - [equal]) is multiplied out; choices of pairs that merge the same attributes come together.
+    The product over the pairs of (1 - [equal]) is multiplied out; choices that merge the same attributes come together.
     """
     attributes = sorted(frozenset().union(*crossing))
     for partition in _partitions(attributes):

@@ -1,10 +1,10 @@
 """Find the cheapest nest of loops for counting: which attribute is bound where, what stands side by side, what is eliminated.
 
-With some attributes bound (a path), the others fall into components that nothing joins, and each is counted by itself: by a loop
-over one of its attributes, inside which the rest falls apart again. Two things make this cheaper than loops alone. A component
-that only the innermost attribute joins to the path has one count for each value of that attribute, which is kept. And a component
-between the path and an attribute v may be run through first, adding up in a counter how often each v is reached (variable
-elimination): then v need not be a neighbour of the path, and is looped over once.
+With some attributes bound (a path), the others fall into components that nothing joins, and each is counted by itself: by a
+loop over one of its attributes, inside which the rest falls apart again. Two things make this cheaper than loops alone. A
+component that only the innermost attribute joins to the path has one count for each value of that attribute, which is kept.
+And a component between the path and an attribute v may be run through first, adding up in a counter how often each v is
+reached (variable elimination): then v need not be a neighbour of the path, and is looped over once.
 
 Costs are expected numbers of values looked at. The search tries every choice for up to WHOLE attributes, and beyond only the
 few that are cheapest at first sight.
@@ -20,6 +20,7 @@ from math import inf
 from bigjoin.planner.column_orders import extender
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.estimate import Estimate
+from bigjoin.query.query import Atom, Comparison
 
 WHOLE = 6
 FEW = 3
@@ -64,13 +65,15 @@ class Search:
     estimate: Estimate
     apart: frozenset[Pair] = frozenset()
     counters: bool = True
-    memo: dict[tuple[Attributes, Attributes], Found] = field(default_factory=dict)
-    spine_memo: dict[tuple[Attributes, Attributes, str, Attributes], tuple[float, Node | None]] = field(default_factory=dict)
+    memo: dict[tuple[Attributes, str, Attributes], Found] = field(default_factory=dict)
+    spine_memo: dict[tuple[Attributes, str, Attributes, str, Attributes], tuple[float, Node | None]] = field(
+        default_factory=dict
+    )
     joined: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         draft = self.draft
-        scopes: list[Iterable[str]] = [part.attributes for part in (*draft.atoms, *draft.filters)]
+        scopes: list[Iterable[str]] = [part.attributes for part in draft.parts]
         scopes += [(r.smaller, r.larger) for r in draft.restrictions] + list(self.apart)
         self.joined = {a: set() for atom in draft.positive for a in atom.attributes}
         for scope in scopes:
@@ -79,7 +82,7 @@ class Search:
 
     def best(self) -> Found:
         """Return the cheapest nest for all attributes."""
-        return self.component(frozenset(), frozenset(self.joined))
+        return self.component(frozenset(), "", frozenset(self.joined))
 
     def components(self, attributes: Attributes) -> list[Attributes]:
         """Return the parts into which attributes fall."""
@@ -93,22 +96,22 @@ class Search:
             parts.append(frozenset(part))
         return parts
 
-    def component(self, path: Attributes, attributes: Attributes) -> Found:
-        """Return the cheapest nest of a component inside a path."""
-        key = (path, attributes)
+    def component(self, path: Attributes, last: str, attributes: Attributes) -> Found:
+        """Return the cheapest nest of a component inside a path, the last attribute of which varies fastest."""
+        key = (path, last, attributes)
         if key not in self.memo:
-            choices = [self.bind(path, attributes, v) for v in self.candidates(path, attributes)]
+            choices = [self.bind(path, last, attributes, v) for v in self.candidates(path, last, attributes)]
             if self.counters and path and len(attributes) > 1:
-                choices += [self.eliminate(path, attributes, v) for v in sorted(attributes)]
+                choices += [self.eliminate(path, last, attributes, v) for v in sorted(attributes)]
             self.memo[key] = min(choices, key=lambda found: found.cost, default=Found(inf))
         return self.memo[key]
 
-    def candidates(self, path: Attributes, attributes: Attributes) -> list[str]:
+    def candidates(self, path: Attributes, last: str, attributes: Attributes) -> list[str]:
         """Return the attributes that may be bound next."""
         near = [v for v in sorted(attributes) if path and self.extenders(path, v)]
         near = near or [v for v in sorted(attributes) if self.is_listed(v)]
         if len(self.joined) > WHOLE:
-            near = sorted(near, key=lambda v: self.reading(path, v) + self.estimate.prefixes(path | {v}))[:FEW]
+            near = sorted(near, key=lambda v: self.reading(path, last, v) + self.estimate.prefixes(path | {v}))[:FEW]
         return near
 
     def is_listed(self, v: str) -> bool:
@@ -124,19 +127,19 @@ class Search:
         near = (atom for atom in self.draft.positive if v in atom.attributes and path & set(atom.attributes) - {v})
         return sum(extender(atom, v, path, self.draft.statistics) is not None for atom in near)
 
-    def reading(self, path: Attributes, v: str) -> float:
+    def reading(self, path: Attributes, last: str, v: str) -> float:
         """Estimate what finding the extensions of an attribute costs, for all bindings of a path."""
         lists = self.extenders(path, v)
         times = self.estimate.prefixes(path)
         if lists <= 1:
             return times
         bounded = any({r.smaller, r.larger} - {v} <= path for r in self.draft.restrictions if v in (r.smaller, r.larger))
-        return times * (1 + self.estimate.reading(path, v) * (0.5 if bounded else 1.0))
+        return times * (1 + self.estimate.reading(path, last, v) * (0.5 if bounded else 1.0))
 
-    def bind(self, path: Attributes, attributes: Attributes, v: str) -> Found:
+    def bind(self, path: Attributes, last: str, attributes: Attributes, v: str) -> Found:
         """Return the nest that binds an attribute next."""
         now, rest = path | {v}, attributes - {v}
-        cost = self.reading(path, v) if path else 0.0
+        cost = self.reading(path, last, v) if path else 0.0
         if not rest:
             return Found(cost, Node(v))
         cost += self.estimate.prefixes(now)
@@ -153,24 +156,24 @@ class Search:
 
     def inside(self, path: Attributes, part: Attributes, v: str, *, deep: bool) -> Found:
         """Return the nest of a component inside the loop of an attribute, kept for each value where that is cheaper."""
-        found = self.component(path, part)
+        found = self.component(path, v, part)
         if deep and self.around(part) == {v}:
-            kept = self.component(frozenset({v}), part)
+            kept = self.component(frozenset({v}), v, part)
             cost = kept.cost + self.estimate.prefixes(path)
             if cost < found.cost and not kept.spines and kept.node is not None:
                 return Found(cost, replace(kept.node, cached=True))
         return found
 
-    def eliminate(self, path: Attributes, attributes: Attributes, v: str) -> Found:
+    def eliminate(self, path: Attributes, last: str, attributes: Attributes, v: str) -> Found:
         """Return the nest that counts how often an attribute is reached through others, and then loops over it once."""
         now = path | {v}
         direct, reached = [], []
         for part in self.components(attributes - {v}):
             around = self.around(part)
-            by_loop = self.component(now, part)
+            by_loop = self.component(now, v, part)
             if by_loop.spines:
                 by_loop = Found(inf)
-            by_counter = self.spine(path, part, v, path) if v in around and around & path else (inf, None)
+            by_counter = self.spine(path, last, part, v, path) if v in around and around & path else (inf, None)
             direct.append(by_loop)
             reached.append((part, *by_counter))
         has_lists = self.extenders(path, v) > 0
@@ -185,8 +188,8 @@ class Search:
         spines: dict[object, tuple[Node, float]] = {}
         weights, inner, cost = [], [], 0.0
         touched = self.estimate.prefixes(path) * self.estimate.size(v)
-        for loop, (part, counter_cost, node), by_counter in zip(direct, reached, use, strict=True):
-            if by_counter and node is not None:
+        for loop, (part, counter_cost, node), counted in zip(direct, reached, use, strict=True):
+            if counted and node is not None:
                 signature = self.signature(path, part, v)
                 spines.setdefault(signature, (node, counter_cost))
                 weights.append(list(spines).index(signature))
@@ -197,13 +200,13 @@ class Search:
                 inner.append(loop.node)
                 cost += loop.cost
         values = self.estimate.prefixes(now) if has_lists else touched
-        cost += sum(each for _, each in spines.values()) + values + (self.reading(path, v) if has_lists else 0.0)
+        cost += sum(each for _, each in spines.values()) + values + (self.reading(path, last, v) if has_lists else 0.0)
         node = Node(v, tuple(inner), weights=tuple(weights))
         return Found(cost, node, tuple(spine for spine, _ in spines.values()))
 
-    def spine(self, path: Attributes, part: Attributes, v: str, outer: Attributes) -> tuple[float, Node | None]:
+    def spine(self, path: Attributes, last: str, part: Attributes, v: str, outer: Attributes) -> tuple[float, Node | None]:
         """Return the cheapest loops through a component that end at an attribute and count how often it is reached."""
-        key = (path, part, v, outer)
+        key = (path, last, part, v, outer)
         if key not in self.spine_memo:
             if not part:
                 found: tuple[float, Node | None] = (inf, None)
@@ -211,25 +214,28 @@ class Search:
                     # What joins the attribute to those around the counter is not looked at here.
                     times, through = self.estimate.prefixes(path), path - outer
                     reached = self.estimate.extensions(v, tuple(sorted(through)))
-                    cost = times * (1 + self.estimate.reading(through, v) + SCATTER * reached)
+                    cost = times * (1 + self.estimate.reading(through, last, v) + SCATTER * reached)
                     found = (cost, Node(v, collects=True))
                 self.spine_memo[key] = found
             else:
-                choices = [self.along(path, part, u, v, outer) for u in sorted(part) if self.extenders(path, u)]
+                choices = [self.along(path, last, part, u, v, outer) for u in sorted(part) if self.extenders(path, u)]
                 self.spine_memo[key] = min(choices, key=lambda choice: choice[0], default=(inf, None))
         return self.spine_memo[key]
 
-    def along(self, path: Attributes, part: Attributes, u: str, v: str, outer: Attributes) -> tuple[float, Node | None]:
+    def along(
+        self, path: Attributes, last: str, part: Attributes, u: str, v: str, outer: Attributes
+    ) -> tuple[float, Node | None]:
+        """Return loops through a component that bind a certain attribute of it next."""
         now = path | {u}
-        cost = self.reading(path, u) + self.estimate.prefixes(now)
+        cost = self.reading(path, last, u) + self.estimate.prefixes(now)
         inner: list[Node] = []
         spine: Node | None = None
         for piece in self.components(part - {u} | {v}):
             if v in piece:
-                further, spine = self.spine(now, piece - {v}, v, outer)
+                further, spine = self.spine(now, u, piece - {v}, v, outer)
                 cost += further
             else:
-                found = self.component(now, piece)
+                found = self.component(now, u, piece)
                 if found.node is None or found.spines:
                     return inf, None
                 cost += found.cost
@@ -239,7 +245,7 @@ class Search:
     def signature(self, path: Attributes, part: Attributes, v: str) -> object:
         """Return what tells the counters of two components apart: equal ones are filled once."""
         scope = path | part | {v}
-        mine = [p for p in (*self.draft.atoms, *self.draft.filters) if set(p.attributes) <= scope and part & set(p.attributes)]
+        mine = [p for p in self.draft.parts if set(p.attributes) <= scope and part & set(p.attributes)]
         limits = [r for r in self.draft.restrictions if {r.smaller, r.larger} <= scope and part & {r.smaller, r.larger}]
         pairs = [pair for pair in self.apart if pair <= scope and part & pair]
         shapes = []
@@ -251,10 +257,10 @@ class Search:
             shapes.append(tuple(sorted(texts)))
         return min(shapes)
 
-    def shape(self, part: object) -> str:
+    def shape(self, part: Atom | Comparison) -> str:
         """Return an atom or filter as text, both directions of a symmetric relation alike."""
-        relation = getattr(part, "relation", None)
-        if relation is not None and self.draft.statistics.relations[relation].symmetric:
-            attributes = part.attributes  # type: ignore[attr-defined]
-            return f"{part.negated} {relation} {sorted(attributes[:2])} {attributes[2:]}"  # type: ignore[attr-defined]
-        return str(part.canonical()) if hasattr(part, "canonical") else str(part)
+        if isinstance(part, Comparison):
+            return str(part.canonical())
+        if self.draft.statistics.relations[part.relation].symmetric:
+            return f"{part.negated} {part.relation} {sorted(part.attributes[:2])} {part.attributes[2:]}"
+        return str(part)

@@ -1,11 +1,12 @@
 """A nest of loops: how matches are counted without listing them all.
 
-A loop binds one attribute and adds up, over its extensions, the product of what its inner loops come to: loops side by side are
-independent of each other once the attributes around them are bound. A plan is the nest in which no two loops stand side by side.
+A loop binds one attribute and adds up, over its extensions, the product of what its inner loops come to: loops side by side
+are independent of each other once the attributes around them are bound. A plan is the nest in which no two loops stand side
+by side.
 
-Two things keep a nest from doing work twice. A loop that depends on the attribute around it alone is `cached` by its code. And a
-counter eliminates attributes: counter(v) adds up, while the attributes around it stay bound, the ways in which a value v is
-reached; then one loop over v multiplies counters, however many ways there are (the paper's diamond is two of them).
+Two things keep a nest from doing work twice. A loop that depends on the attribute around it alone is `cached` by its code.
+And a counter eliminates attributes: counter(v) adds up, while the attributes around it stay bound, the ways in which a value
+v is reached; then one loop over v multiplies counters, however many ways there are (the paper's diamond is two of them).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Ways in which the values of an attribute are reached: the first inner loop of each loop leads on to the one that collects."""
+    """Ways in which the values of an attribute are reached: the first inner loop of each leads on to the one that collects."""
 
     number: int
     spine: Loop

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -24,13 +25,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from bigjoin.index.directory import Index
-from bigjoin.join.bind import BoundPlan, Output, bind, outputs
-from bigjoin.join.compiled import Counting, Range
-from bigjoin.join.generic_join import matches
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.join.bind import Output, outputs
+from bigjoin.join.compiled import Counting, Listing, Range, Rows
 from bigjoin.kernels.jit import compilations
-from bigjoin.query.nest import CountPlan
-from bigjoin.query.plan import Plan
+from bigjoin.query.nest import CountPlan, Term
+from bigjoin.query.query import Query
 from bigjoin.spark.progress import Meter, watching
 
 RANGES_PER_TASK = 32
@@ -46,22 +45,20 @@ Task = Callable[[int], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class Job:
-    """A plan over an index, cut for tasks: what each task needs to know, and all that travels to it."""
+    """A nest over an index that finds matches, cut for tasks: what each task needs to know, and all that travels to it."""
 
-    plan: Plan
+    term: Term
+    query: Query
     index: Index
     """The version that the plan was made for, whatever has been written since."""
-    ranges: tuple[tuple[tuple[int, int], ...], ...]
+    ranges: tuple[tuple[Range, ...], ...]
     batch_size: int
     limit: int | None = None
+    factorized: bool = False
 
-    @property
-    def seeds(self) -> int:
-        return sum(last - first for task in self.ranges for first, last in task)
-
-    def bound(self) -> BoundPlan:
-        """Bind the plan to the index, here in the task."""
-        return bind(self.plan, self.index)
+    def listing(self) -> Listing:
+        """Bind the nest to the index, here in the task, and compile it."""
+        return Listing(self.term, self.query, self.index, factorized=self.factorized)
 
 
 @dataclass(frozen=True)
@@ -73,11 +70,20 @@ class CountJob:
     ranges: tuple[tuple[tuple[Range, ...], ...], ...]
 
 
-def prepare(plan: Plan, index: Index, *, tasks: int, batch_size: int, limit: int | None = None) -> Job:
-    """Cut the seeds of a plan into ranges of equal estimated work, dealt to tasks in turn."""
-    ranges = equal_ranges(bind(plan, index), tasks * RANGES_PER_TASK)
+def prepare(
+    term: Term,
+    query: Query,
+    index: Index,
+    *,
+    tasks: int,
+    batch_size: int,
+    limit: int | None = None,
+    factorized: bool = False,
+) -> Job:
+    """Cut the seeds of a nest into ranges of equal estimated work, dealt to tasks in turn."""
+    ranges = Listing(term, query, index, factorized=factorized).ranges(tasks * RANGES_PER_TASK)
     dealt = tuple(tuple(ranges[task::tasks]) for task in range(tasks))
-    return Job(plan, index, tuple(r for r in dealt if r) or ((),), batch_size, limit)
+    return Job(term, query, index, tuple(r for r in dealt if r) or ((),), batch_size, limit, factorized)
 
 
 def prepare_count(plan: CountPlan, index: Index, *, tasks: int) -> CountJob:
@@ -107,7 +113,8 @@ def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
 
 def schema(job: Job, index: Index) -> pa.Schema:
     """Return the columns of the matches: the terms of the head, with the types of their ids and properties."""
-    return _schema(outputs(job.plan, index))
+    listing = Listing(job.term, job.query, index, factorized=job.factorized)
+    return _schema(outputs(job.query, job.term.attributes, index), listing)
 
 
 def write(
@@ -116,7 +123,7 @@ def write(
     """Write the matches as Parquet or CSV files (without titles) in a folder, from the tasks; return files and their rows."""
     if job.limit is not None:  # one task finds the first matches as well as many do
         job = replace(job, ranges=(tuple(r for task in job.ranges for r in task),))
-    with watching(job.seeds, progress) as meter:
+    with watching(sum(map(len, job.ranges)), progress) as meter:
         rows = _run(spark, len(job.ranges), _write_task(job, str(folder.absolute()), suffix, meter), _PART).toArrow()
     return [(Path(row["file"]), row["rows"]) for row in rows.sort_by("task").to_pylist()]
 
@@ -160,13 +167,19 @@ def _match_task(job: Job, columns: pa.Schema) -> Task:
     return task
 
 
-def _schema(outputs: Iterable[Output]) -> pa.Schema:
-    """Return the columns of matches; a time is in milliseconds at least, as Parquet has no others."""
-    return pa.schema([(output.name, _in_unit(output.type, "ms", only="s")) for output in outputs])
+def _schema(outputs: Iterable[Output], listing: Listing) -> pa.Schema:
+    """Return the columns of matches; a time is in milliseconds at least, as Parquet has no others. A tail is a list."""
+    fields = []
+    for output in outputs:
+        kind = _in_unit(output.type, "ms", only="s")
+        fields.append((output.name, pa.list_(kind) if output.position >= len(listing.attributes) else kind))
+    return pa.schema(fields)
 
 
 def _in_unit(kind: pa.DataType, unit: str, only: str | None = None) -> pa.DataType:
-    """Return a type with another unit, if it is a time (in one certain unit)."""
+    """Return a type with another unit, if it is a time (in one certain unit) or a list of times."""
+    if pa.types.is_list(kind):
+        return pa.list_(_in_unit(kind.value_type, unit, only))
     return pa.timestamp(unit, kind.tz) if pa.types.is_timestamp(kind) and only in (None, kind.unit) else kind
 
 
@@ -196,23 +209,30 @@ def _file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
 
 def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatch]:
     """Give the matches of one task as batches of ids in the order of the head, and stop at the limit."""
-    plan = job.bound()
-    found_as = _schema(plan.outputs)
-    left = job.limit
-    progress = Meter(meter, number).advance
-    if left == 0:
+    if job.limit == 0:
         return
+    listing, columns = job.listing(), outputs(job.query, job.term.attributes, job.index)
+    found_as = _schema(columns, listing)
+    left = job.limit
     # With a limit, small batches: the first matches are all that is wanted, but rare ones must not take forever.
     size = job.batch_size if left is None else min(job.batch_size, max(LIMITED_BATCH, left))
-    for found in matches(plan, job.ranges[number], batch_size=size, progress=progress):
-        rows = found if left is None else found[:, :left]
-        if rows.shape[1]:
-            columns = [output.decode(rows) for output in plan.outputs]
-            yield pa.RecordBatch.from_arrays(columns, names=[output.name for output in plan.outputs]).cast(found_as)
+    for found in listing.rows(job.ranges[number], size, Meter(meter, number).advance):
+        batch = pa.RecordBatch.from_arrays([_column(output, found) for output in columns], names=found_as.names).cast(found_as)
+        yield batch if left is None else batch.slice(0, left)
         if left is not None:
-            left -= rows.shape[1]
-            if left <= 0:
+            left -= min(left, batch.num_rows)
+            if left == 0:
                 return
+
+
+def _column(output: Output, rows: Rows) -> pa.Array:
+    """Return the values of a column: one for each prefix, or a list for each where the attribute is a tail."""
+    tail = output.position - len(rows.prefixes)
+    if tail < 0:
+        return output.decode(rows.prefixes)
+    lengths, codes = rows.tails[tail]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), output.values_of(codes))
 
 
 def _merge(job: CountJob, stats: list[dict[str, Any]]) -> dict[str, Any]:

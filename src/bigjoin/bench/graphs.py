@@ -33,7 +33,6 @@ BUNDLED = "soc-Epinions1"
 GENERATED = {
     "R-MAT 16 M": ["rmat", "--scale", "20", "--edges", "16000000"],
     "R-MAT 16 M, text ids": ["rmat", "--scale", "20", "--edges", "16000000", "--ids", "string"],
-    "R-MAT 300 K": ["rmat", "--scale", "15", "--edges", "300000"],
     "Theory 28.7 M": ["theory", "--stars", "5-9-16-25-81"],
 }
 """Name -> what `bigjoin generate` takes."""

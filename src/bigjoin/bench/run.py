@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bigjoin.bench.contenders import CONTENDERS
-from bigjoin.bench.graphs import AbsentError, Library
+from bigjoin.bench.graphs import BUNDLED, AbsentError, Library
 from bigjoin.bench.process import CutOff, Failed, Process, Reply
 from bigjoin.bench.question import Input, Question
 from bigjoin.bench.results import Line, append, commit, machine, versions
 from bigjoin.bench.rounds import CountsDiffer, Limits, Times, compare
 from bigjoin.bench.suites import Suite
 
-QUICK = Limits(rounds=3, cut_off=12.0, once=8.0)
-QUICK_SECONDS = 150.0
+QUICK = Limits(rounds=2, cut_off=10.0, once=10.0)
+QUICK_SECONDS = 140.0
 """After so long a quick run asks nothing new, so that it ends within three minutes."""
 
 START = 120.0
@@ -46,7 +46,7 @@ class Loaded:
         """Return the process, started and loaded."""
         if self._process is None or not self._process.alive:
             self.close()
-            self._process = Process(self.name, threads=self.threads, patience=START)
+            self._process = Process(self.name, threads=self.threads, patience=min(START, self.limits.load_patience))
             reply = self._process.load(self.graph, patience=self.limits.load_patience)
             if self.load is None:
                 self.load, self.memory = reply.said["seconds"], reply.memory
@@ -120,6 +120,8 @@ class Bench:
                 if missing := CONTENDERS[name].missing:
                     self.say(missing)
                     continue
+                if self.limits.expired:
+                    continue
                 seat = Loaded(name, graph, CONTENDERS[name].threads or self.threads, self.limits)
                 seats.append(seat)
                 try:
@@ -161,14 +163,5 @@ class Bench:
 
 def quick(suites: Iterable[Suite]) -> tuple[list[Suite], Limits]:
     """Return what a quick run keeps of suites, and limits that let it end within three minutes from now."""
-    kept = [
-        replace(
-            suite,
-            graphs=suite.quick.graphs,
-            questions=suite.quick.questions,
-            contenders=suite.quick.contenders or suite.contenders,
-        )
-        for suite in suites
-        if suite.quick is not None
-    ]
+    kept = [replace(s, graphs=(BUNDLED,), questions=s.quick) for s in suites if s.quick]
     return kept, replace(QUICK, deadline=time.monotonic() + QUICK_SECONDS)

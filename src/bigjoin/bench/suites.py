@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bigjoin.bench.contenders import OURS
 from bigjoin.bench.graphs import BUNDLED, DIRECTED, RAW, TEXT, UNDIRECTED
@@ -17,7 +17,7 @@ REAL = (BUNDLED, "amazon0601", "twitter_combined")
 
 @dataclass(frozen=True)
 class Suite:
-    """A table of graphs, questions and contenders, the first of which is ours; `quick` is what --quick keeps of it."""
+    """A table of graphs, questions and contenders, the first of which is ours."""
 
     name: str
     title: str
@@ -26,9 +26,12 @@ class Suite:
     form: str
     questions: tuple[Question, ...]
     contenders: tuple[str, ...]
-    quick: Quick | None = None
+    quick: tuple[Question, ...] = ()
+    """What a quick run asks, about the bundled graph."""
     beside: tuple[str, ...] = ()
     """Contenders that are shown, and left out of the ratios."""
+    versus: bool = True
+    """Whether ours is measured against peers; else all of them are ours, and a table of the suite's own compares them."""
 
     @property
     def ours(self) -> str:
@@ -38,15 +41,6 @@ class Suite:
     def peers(self) -> tuple[str, ...]:
         """The contenders that ours is measured against."""
         return tuple(name for name in self.contenders[1:] if name not in self.beside)
-
-
-@dataclass(frozen=True)
-class Quick:
-    """What a quick run asks: graphs that are always there, and few questions."""
-
-    questions: tuple[Question, ...]
-    graphs: tuple[str, ...] = (BUNDLED,)
-    contenders: tuple[str, ...] | None = field(default=None)
 
 
 def _asked(queries: tuple[str, ...], *meanings: str) -> tuple[Question, ...]:
@@ -69,7 +63,7 @@ SUITES: dict[str, Suite] = {
             DIRECTED,
             _asked(PAPER),
             (OURS, "duckdb", "kuzu", "duckdb-by-hand"),
-            Quick(_asked(("triangle", "4-clique"))),
+            _asked(("triangle", "4-clique")),
             beside=("duckdb-by-hand",),
         ),
         Suite(
@@ -81,12 +75,12 @@ SUITES: dict[str, Suite] = {
             UNDIRECTED,
             _asked(PAPER, UNIQUE),
             (OURS, "duckdb-by-hand"),
-            Quick(_asked(PAPER[:3], UNIQUE)),
+            _asked(PAPER[:3], UNIQUE),
         ),
         Suite(
             "rmat",
-            "Triangles of an R-MAT graph with 16 million edges",
-            "Undirected, each triangle once; against libraries that do little else. Ours is the time of the kernels "
+            "Triangles, against libraries of graph algorithms",
+            "Undirected, each triangle once, of an R-MAT graph with 16 million edges. Ours is the time of the kernels "
             "in the slower task, without Spark's start of a job. networkit goes through its fastest exact form (local "
             "clustering coefficients, turbo), SuiteSparse through a masked product by plus-pair with vertices by "
             "degree, igraph (one thread) through its transitivity.",
@@ -94,18 +88,7 @@ SUITES: dict[str, Suite] = {
             UNDIRECTED,
             _asked(("triangle",), UNIQUE),
             ("bigjoin-kernel", "networkit", "graphblas", "igraph"),
-            Quick(_asked(("triangle",), UNIQUE), ("R-MAT 300 K",)),
-        ),
-        Suite(
-            "spark",
-            "What Spark does without us",
-            "Directed triangles, in equal sessions. *Left-deep motif* joins edges and vertices from left to right, as "
-            "GraphFrames' `find` does. Edges are cached in memory for both.",
-            (BUNDLED,),
-            DIRECTED,
-            _TRIANGLE,
-            (OURS, "spark-sql", "left-deep"),
-            Quick(_TRIANGLE),
+            _asked(("triangle",), UNIQUE),
         ),
         Suite(
             "index",
@@ -120,6 +103,31 @@ SUITES: dict[str, Suite] = {
             ("bigjoin-build", "duckdb-build"),
         ),
         Suite(
+            "foil",
+            "A vertex at a time against an edge at a time",
+            "The same plans in our own framework, one thread, batches of prefixes: once with every step intersecting "
+            "all its extenders, once with every step following one edge and checking the others, as binary joins do. "
+            "*Intermediate* is what is built: prefixes there, extensions along the one edge here. Plain (vertices "
+            "differ) and with symmetry broken.",
+            (BUNDLED,),
+            UNDIRECTED,
+            _asked(PAPER[:4], DISTINCT, UNIQUE),
+            ("vertex-at-a-time", "edge-at-a-time"),
+            _asked(("triangle",), UNIQUE),
+            versus=False,
+        ),
+        Suite(
+            "spark",
+            "What Spark does without us",
+            "Directed triangles, in equal sessions. *Left-deep motif* joins edges and vertices from left to right, as "
+            "GraphFrames' `find` does. Edges are cached in memory for both.",
+            (BUNDLED,),
+            DIRECTED,
+            _TRIANGLE,
+            (OURS, "spark-sql", "left-deep"),
+            _TRIANGLE,
+        ),
+        Suite(
             "cold",
             "From the shell to the answer",
             "Wall time of `bigjoin count triangle FILE` on a text file of 100,000 edges, a new process each time, "
@@ -131,19 +139,6 @@ SUITES: dict[str, Suite] = {
             ("bigjoin-start", "spark-start"),
         ),
         Suite(
-            "foil",
-            "A vertex at a time against an edge at a time",
-            "The same plans in our own framework, one thread, batches of prefixes: once with every step intersecting "
-            "all its extenders, once with every step following one edge and checking the others, as binary joins do. "
-            "*Intermediate* is what is built: prefixes there, extensions along the one edge here. Plain (vertices "
-            "differ) and with symmetry broken.",
-            (BUNDLED,),
-            UNDIRECTED,
-            _asked(PAPER[:4], DISTINCT, UNIQUE),
-            ("vertex-at-a-time", "edge-at-a-time"),
-            Quick(_asked(("triangle",), UNIQUE)),
-        ),
-        Suite(
             "cost",
             "COST: cores that it takes to outperform one thread",
             "The kernels bare in one thread, without Spark, against the same through Spark. Jobs of 5 s and more "
@@ -152,6 +147,7 @@ SUITES: dict[str, Suite] = {
             DIRECTED,
             _asked(("4-clique", "house", "5-clique")),
             ("one-thread", "spark-one", "spark-two"),
+            versus=False,
         ),
         Suite(
             "write",

@@ -19,7 +19,7 @@ _OUTPUT = "Folder for results.jsonl, benchmarks.md and plots [default: those of 
 @click.option("--quick", is_flag=True, help="The bundled graph, few queries and runs: less than three minutes.")
 @click.option("--report", is_flag=True, help="Measure nothing: write tables and plots from the results that there are.")
 @click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph of a suite; may be repeated.")
-@click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Warm runs of each contender [default: 5; quick: 3].")
+@click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Warm runs of each contender [default: 5; quick: 2].")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", default=2, show_default=True, help="For every contender.")
 @click.option(
     "--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of graphs [default: ../shared/data/static]."
@@ -46,10 +46,10 @@ def bench(
       directed     the paper's five queries, against DuckDB and Kuzu
       undirected   the same, each subgraph once, against DuckDB with SQL by hand
       rmat         triangles of 16 M edges, against networkit, SuiteSparse and igraph
-      spark        triangles, against Spark SQL and a left-deep motif
       index        building an index, against DuckDB
-      cold         a whole command, against Spark's own start
       foil         a vertex at a time against an edge at a time
+      spark        triangles, against Spark SQL and a left-deep motif
+      cold         a whole command, against Spark's own start
       cost         one thread without Spark, against Spark
       write        matches to Parquet, against pyarrow
 

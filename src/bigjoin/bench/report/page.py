@@ -47,7 +47,7 @@ def write_report(lines: Sequence[Line], folder: Path) -> Path:
 def section(suite: Suite, lines: Sequence[Line], picture: Path | None) -> str:
     """Return what a page says about a suite, and draw its picture."""
     parts = [f"## {suite.title}", f"`bigjoin bench {suite.name}`. {suite.about}", tables.warm(suite, lines)]
-    if suite.peers and (said := tables.summary(suite, lines)):
+    if said := tables.summary(suite, lines):
         parts.append(said)
     if picture is not None:
         plot(suite, lines, picture)

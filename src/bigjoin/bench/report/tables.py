@@ -20,16 +20,18 @@ def warm(suite: Suite, lines: Sequence[Line]) -> str:
             f"{query}, {meaning}" if several else query,
             _count(list(cell.values())),
             *(time_of(cell.get(name)) for name in names),
-            ratio_of([cell[name] for name in suite.peers if name in cell], cell.get(suite.ours)),
+            *([ratio_of([cell[name] for name in suite.peers if name in cell], cell.get(suite.ours))] if suite.versus else []),
         ]
         for (graph, query, meaning), cell in by_cell(lines).items()
     ]
-    return table(["graph", "query", "count", *labels(names), "best peer / ours"], rows, words=2)
+    return table(["graph", "query", "count", *labels(names), *(["best peer / ours"] if suite.versus else [])], rows, words=2)
 
 
 def summary(suite: Suite, lines: Sequence[Line]) -> str:
     """Return the least ratio and the geometric mean, over the cells that some peer finished."""
-    said = []
+    said: list[str] = []
+    if not suite.versus:
+        return ""
     for title, peers in (("the best peer", suite.peers), *((CONTENDERS[name].label, (name,)) for name in suite.beside)):
         ratios = []
         unfinished = 0

@@ -38,7 +38,7 @@ def plot(suite: Suite, lines: Sequence[Line], file: Path) -> None:
             if line is None or (line.seconds is None and line.over is None):
                 continue
             if line.seconds is None:
-                axes.annotate(">", (line.over or 0, row), color=color, ha="center", va="center", fontweight="bold")
+                axes.plot(line.over, row, ">", color=color, fillstyle="none", markersize=5 + 3 * number, label=label)
             else:
                 runs = line.warm or [line.seconds]
                 axes.plot([min(runs), max(runs)], [row, row], color=color, linewidth=2, alpha=0.5)
@@ -47,9 +47,11 @@ def plot(suite: Suite, lines: Sequence[Line], file: Path) -> None:
     several = len({line.meaning for line in lines}) > 1
     titles = [f"{graph}  {query}{f', {meaning}' if several else ''}" for graph, query, meaning in cells]
     axes.set_yticks(range(len(cells)), titles)
-    axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.set_xlabel("seconds")
+    axes.set_xlabel("seconds (an open arrow: cut off there)")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
+    axes.set_ylim(len(cells) - 0.5, -0.5)
     axes.grid(axis="x", alpha=0.3)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     file.parent.mkdir(parents=True, exist_ok=True)

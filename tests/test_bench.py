@@ -88,6 +88,14 @@ def test_a_process_is_killed_at_the_cut_off():
     assert not endless.alive
 
 
+def test_a_process_leaves_nothing_behind():
+    program = "import json, tempfile, time\nprint(json.dumps({'version': tempfile.mkdtemp()}), flush=True)\ntime.sleep(60)"
+    endless = process(program)
+    assert Path(endless.version).is_dir()
+    endless.close()
+    assert not Path(endless.version).exists()
+
+
 def test_a_process_that_ends_says_why():
     with pytest.raises(Failed, match="out of luck"):
         process(f"import sys\n{SAYS}sys.stdin.readline()\nsys.exit('out of luck')").run(TRIANGLE, patience=20.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,7 +41,9 @@ class Process:
 
     def __init__(self, name: str, *, threads: int, patience: float, command: list[str] | None = None) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
+        self._scratch = tempfile.mkdtemp(prefix="bigjoin-bench-")  # a process that is killed does not tidy up
+        scratch = {"TMPDIR": self._scratch, "SPARK_LOCAL_DIRS": self._scratch}
+        environment = {**os.environ, **scratch, "OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
         self._child = subprocess.Popen(
             command or [sys.executable, "-m", "bigjoin.bench.worker", name, str(threads)],
             stdin=subprocess.PIPE,
@@ -74,6 +77,7 @@ class Process:
         for pipe in (self._child.stdin, self._child.stdout, self._log):
             if pipe is not None:
                 pipe.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _ask(self, request: dict[str, Any], patience: float) -> Reply:
         assert self._child.stdin is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 from bigjoin.indexing import build_index
 from bigjoin.join.bind import bind
 from bigjoin.languages import parse
-from bigjoin.planner import plan
+from bigjoin.planner import count_plan, plan
 from bigjoin.planner.agm import agm_bound
+from bigjoin.planner.estimate import Estimate
 from tests.oracles import duckdb, naive
-from tests.treatments import locally, plain
+from tests.treatments import factorized, locally, plain, total
 
 NAMES = "abcdef"
 OPERATORS = ("<", "<=", ">", ">=", "=", "!=")
@@ -86,6 +88,9 @@ def test_rows_are_those_of_the_definition(question, batch_size, parts):
         found = locally(bind(plan(query, index.statistics), index), index, batch_size=batch_size, parts=parts)
         assert len(set(found)) == len(found)
         assert ordered(query, found, directed) == sorted(wanted)
+        rows = factorized(query, index, size=batch_size, parts=parts)
+        assert len(set(rows)) == len(rows)
+        assert ordered(query, rows, directed) == sorted(wanted)
         if not flags:
             assert len(found) <= agm_bound(query, index.statistics) + 1e-6
 
@@ -115,6 +120,22 @@ def test_every_attribute_order_gives_the_same_rows(question, random):
             order = tuple(random.sample(query.attributes, len(query.attributes)))
             found = locally(bind(plan(query, index.statistics, order=order), index), index, batch_size=1000, parts=1)
             assert ordered(query, found, directed) == ordered(query, wanted, directed)
+
+
+@thorough
+@given(questions(), st.randoms(use_true_random=False))
+def test_every_way_to_count_gives_the_same_number(question, random):
+    """Estimates that are drawn at random make the planner choose nests that it would never choose."""
+    edges, directed, text, flags = question
+    query = parse(text, cross_product=True, **flags)
+    with tempfile.TemporaryDirectory() as folder:
+        index = index_of(edges, directed, folder)
+        wanted = total(count_plan(query, index.statistics), index)
+        drawn = {name: lambda *_: random.choice([0.1, 1.0, 10.0, 1e4]) for name in ("_prefixes", "_reading", "_extensions")}
+        for _ in range(3):
+            with mock.patch.multiple(Estimate, **drawn):
+                strange = count_plan(query, index.statistics)
+            assert total(strange, index, random.choice([1, 3])) == wanted, str(strange)
 
 
 @brief

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
 from bigjoin.join import compiled, extend
-from bigjoin.join.bind import BoundPlan, bind
-from bigjoin.join.compiled import Counting
+from bigjoin.join.bind import BoundPlan, bind, outputs
+from bigjoin.join.compiled import Counting, Listing
 from bigjoin.join.generic_join import Tally, count_matches, matches
 from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
-from bigjoin.planner import count_plan, plan
+from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.nest import CountPlan, Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Constant, Property, Query
@@ -77,7 +79,33 @@ def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int) -> l
     assert tally.prefixes[-1] == len(rows)
     assert tally.peak <= 2 * batch_size
     assert counted(bound.plan, index, parts=parts) == (len(rows), len(rows))
+    assert sorted(listed(bound.plan, index, size=batch_size, parts=parts)) == sorted(rows)
     return rows
+
+
+def listed(chosen: Plan, index: Index, *, size: int, parts: int) -> list[tuple]:
+    """The rows of a plan by loops, at most `size` at a time."""
+    return _listed(Term(1, nest_of(chosen), chosen.attributes), chosen.query, index, size, parts, factorized=False)
+
+
+def factorized(query: Query, index: Index, *, size: int = 1000, parts: int = 1) -> list[tuple]:
+    """The rows by loops with tails, each row's lists multiplied out."""
+    return _listed(factorized_plan(query, index.statistics), query, index, size, parts, factorized=True)
+
+
+def _listed(term: Term, query: Query, index: Index, size: int, parts: int, *, factorized: bool) -> list[tuple]:
+    found = []
+    with mock.patch.object(compiled, "load", interpreted):
+        listing = Listing(term, query, index, factorized=factorized)
+        for rows in listing.rows(listing.ranges(parts), size):
+            assert 0 < rows.prefixes.shape[1] <= size
+            tails = [np.split(codes, np.cumsum(lengths)[:-1]) for lengths, codes in rows.tails]
+            for i, prefix in enumerate(rows.prefixes.T.tolist()):
+                assert all(len(tail[i]) for tail in tails)
+                found += [(*prefix, *ends) for ends in product(*(tail[i].tolist() for tail in tails))]
+    matches = np.array(found, np.uint32).reshape(-1, len(term.attributes)).T
+    columns = [output.decode(matches).to_pylist() for output in outputs(query, term.attributes, index)]
+    return list(zip(*columns, strict=True))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bigjoin.planner import plan
+from bigjoin.planner import count_plan, plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.query.query import Property, Query
 from bigjoin.query.statistics import Statistics, assumed_graph
@@ -36,7 +36,7 @@ def explain(
     lines = [str(query), "", f"matches: {_MEANING[query.injective, query.unique, query.induced]}"]
     if any(known.of(atom).symmetric for atom in read.values()):
         lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
-    lines += ["", plan_text]
+    lines += ["", plan_text, "", "a count is", *(f"  {line}" for line in str(count_plan(query, known)).splitlines())]
     if "code(" in plan_text:
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
     if statistics is not None:

@@ -205,7 +205,8 @@ class Generator:
             return None, False
         only = children[0].stages[-1][1] if len(children) == 1 and children[0].stages else SetOf()
         whole = only.lists == {keyed[0]} and not only.without and not self.root.stages and not children[0].loop.cached
-        return self.tries.all[keyed[0].trie], whole
+        is_tail = self.factorized and children[0] in self.tails
+        return self.tries.all[keyed[0].trie], whole and not is_tail
 
     def over_root(self, sink: Sink) -> None:
         root = self.root

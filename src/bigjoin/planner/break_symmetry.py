@@ -57,7 +57,7 @@ def restricted(draft: Draft) -> Iterator[tuple[Draft, int]]:
         return
     shape, seen = Shape(draft), set()
     for orbits in _chains(shape):
-        sizes = range(len(orbits) + 1) if len(orbits) <= 4 else (0, 1, len(orbits))
+        sizes = range(len(orbits) + 1) if len(orbits) <= 4 else (0, len(orbits))
         for size in sizes:
             for kept in combinations(orbits, size) if len(orbits) <= 4 else [orbits[:size]]:
                 restrictions = _needed(kept)

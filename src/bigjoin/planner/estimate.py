@@ -24,6 +24,9 @@ class Estimate:
     def __init__(self, draft: Draft) -> None:
         self.draft, self.statistics = draft, draft.statistics
         self.prefixes = cache(self._prefixes)
+        self.reading = cache(self._reading)
+        self.extensions = cache(self._extensions)
+        self._neighbours = cache(self._joined_by)
         self.proposals = cache(self._proposals)
         self.reachable = cache(self._reachable)
 
@@ -51,14 +54,14 @@ class Estimate:
     def _prefixes(self, bound: frozenset[str]) -> float:
         """Estimate the bindings of a set of attributes: one after another, each next to those before it where that can be."""
         left = [a for a in self.draft.attributes if a in bound]
-        placed: list[str] = []
+        placed: tuple[str, ...] = ()
         estimate = 1.0
         while left:
             near = [a for a in left if self._neighbours(a, placed)]
             attribute = max(near, key=lambda a: len(self._neighbours(a, placed)), default=left[0])
             left.remove(attribute)
             estimate *= self.extensions(attribute, placed)
-            placed.append(attribute)
+            placed = (*placed, attribute)
         selected = prod(self._selectivity(f) for f in self.draft.filters if set(f.attributes) <= bound)
         return estimate * selected * self._ordered(bound)
 
@@ -74,7 +77,7 @@ class Estimate:
 
         return orders(items) / factorial(len(items))
 
-    def extensions(self, attribute: str, placed: Sequence[str]) -> float:
+    def _extensions(self, attribute: str, placed: tuple[str, ...]) -> float:
         """Estimate the extensions of a prefix by an attribute, before filters."""
         size = float(self._domain(attribute))
         for atom in self.draft.positive:
@@ -106,7 +109,7 @@ class Estimate:
             )
         return estimate * labelled
 
-    def _neighbours(self, attribute: str, placed: Sequence[str]) -> dict[str, tuple[Atom, int]]:
+    def _joined_by(self, attribute: str, placed: tuple[str, ...]) -> dict[str, tuple[Atom, int]]:
         """Return the attributes that an atom joins to this one, each with that atom and the column of the key in it."""
         found: dict[str, tuple[Atom, int]] = {}
         for atom in self.draft.positive:
@@ -169,12 +172,12 @@ class Estimate:
     def _order(self, by: tuple[Atom, int]) -> int:
         return 0 if self.statistics.of(by[0]).symmetric else by[1]
 
-    def reading(self, bound: frozenset[str], last: str, attribute: str) -> float:
+    def _reading(self, bound: frozenset[str], last: str, attribute: str) -> float:
         """Estimate what is looked at to find an attribute's extensions of one prefix, the last attribute of which varies.
 
         The other lists are intersected before: what is left of them, or the list of the last attribute, is looked at.
         """
-        neighbours = self._neighbours(attribute, sorted(bound))
+        neighbours = self._neighbours(attribute, tuple(sorted(bound)))
         if len(neighbours) < 2:
             return 0.0
         if last not in neighbours:

@@ -6,8 +6,8 @@ component that only the innermost attribute joins to the path has one count for 
 And a component between the path and an attribute v may be run through first, adding up in a counter how often each v is
 reached (variable elimination): then v need not be a neighbour of the path, and is looped over once.
 
-Costs are expected numbers of values looked at. The search tries every choice for up to WHOLE attributes, and beyond only the
-few that are cheapest at first sight.
+Costs are expected numbers of values looked at. The search tries every choice for up to WHOLE attributes; beyond, only the few
+that are cheapest at first sight.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Search:
     draft: Draft
     estimate: Estimate
     apart: frozenset[Pair] = frozenset()
-    counters: bool = True
     memo: dict[tuple[Attributes, str, Attributes], Found] = field(default_factory=dict)
     spine_memo: dict[tuple[Attributes, str, Attributes, str, Attributes], tuple[float, Node | None]] = field(
         default_factory=dict
     )
+    lists: dict[tuple[Attributes, str], int] = field(default_factory=dict)
     joined: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -100,19 +100,23 @@ class Search:
         """Return the cheapest nest of a component inside a path, the last attribute of which varies fastest."""
         key = (path, last, attributes)
         if key not in self.memo:
-            choices = [self.bind(path, last, attributes, v) for v in self.candidates(path, last, attributes)]
-            if self.counters and path and len(attributes) > 1:
-                choices += [self.eliminate(path, last, attributes, v) for v in sorted(attributes)]
-            self.memo[key] = min(choices, key=lambda found: found.cost, default=Found(inf))
+            best = Found(inf)
+            for v in self.candidates(path, last, attributes):
+                found = self.bind(path, last, attributes, v, best.cost)
+                best = min(best, found, key=lambda found: found.cost)
+            if path and 1 < len(attributes) <= WHOLE:
+                for v in sorted(attributes):
+                    best = min(best, self.eliminate(path, last, attributes, v), key=lambda found: found.cost)
+            self.memo[key] = best
         return self.memo[key]
 
     def candidates(self, path: Attributes, last: str, attributes: Attributes) -> list[str]:
         """Return the attributes that may be bound next."""
         near = [v for v in sorted(attributes) if path and self.extenders(path, v)]
         near = near or [v for v in sorted(attributes) if self.is_listed(v)]
-        if len(self.joined) > WHOLE:
-            near = sorted(near, key=lambda v: self.reading(path, last, v) + self.estimate.prefixes(path | {v}))[:FEW]
-        return near
+        near = sorted(near, key=lambda v: self.reading(path, last, v) + self.estimate.prefixes(path | {v}))
+        beyond = len(self.joined) - WHOLE
+        return near if beyond <= 0 else near[: max(1, FEW + 1 - beyond)]
 
     def is_listed(self, v: str) -> bool:
         """Tell whether some atom lists the values of an attribute by itself."""
@@ -124,8 +128,10 @@ class Search:
 
     def extenders(self, path: Attributes, v: str) -> int:
         """Return how many lists restrict an attribute once the path is bound."""
-        near = (atom for atom in self.draft.positive if v in atom.attributes and path & set(atom.attributes) - {v})
-        return sum(extender(atom, v, path, self.draft.statistics) is not None for atom in near)
+        if (path, v) not in self.lists:
+            near = (atom for atom in self.draft.positive if v in atom.attributes and path & set(atom.attributes) - {v})
+            self.lists[path, v] = sum(extender(atom, v, path, self.draft.statistics) is not None for atom in near)
+        return self.lists[path, v]
 
     def reading(self, path: Attributes, last: str, v: str) -> float:
         """Estimate what finding the extensions of an attribute costs, for all bindings of a path."""
@@ -136,8 +142,8 @@ class Search:
         bounded = any({r.smaller, r.larger} - {v} <= path for r in self.draft.restrictions if v in (r.smaller, r.larger))
         return times * (1 + self.estimate.reading(path, last, v) * (0.5 if bounded else 1.0))
 
-    def bind(self, path: Attributes, last: str, attributes: Attributes, v: str) -> Found:
-        """Return the nest that binds an attribute next."""
+    def bind(self, path: Attributes, last: str, attributes: Attributes, v: str, limit: float) -> Found:
+        """Return the nest that binds an attribute next, or none if it costs as much as a limit."""
         now, rest = path | {v}, attributes - {v}
         cost = self.reading(path, last, v) if path else 0.0
         if not rest:
@@ -146,6 +152,8 @@ class Search:
         inner: list[Node] = []
         spines: tuple[Node, ...] = ()
         for part in self.components(rest):
+            if cost >= limit:
+                return Found(inf)
             found = self.inside(now, part, v, deep=bool(path))
             if found.node is None:
                 return Found(inf)
@@ -190,7 +198,7 @@ class Search:
         touched = self.estimate.prefixes(path) * self.estimate.size(v)
         for loop, (part, counter_cost, node), counted in zip(direct, reached, use, strict=True):
             if counted and node is not None:
-                signature = self.signature(path, part, v)
+                signature = self.signature(path, part, v) if sum(use) > 1 else ""
                 spines.setdefault(signature, (node, counter_cost))
                 weights.append(list(spines).index(signature))
                 touched = min(touched, self.estimate.prefixes(path | part | {v}))

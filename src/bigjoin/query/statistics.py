@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from bigjoin.query.query import Atom
 
@@ -72,12 +73,25 @@ def assumed_graph(*, symmetric: bool, properties: Iterable[str] = ()) -> Statist
         symmetric=symmetric,
         loops=0 if symmetric else 1,
         lists={(0, 1): lists, (1, 0): lists},
+        catalogue=_assumed_catalogue((0,) if symmetric else (0, 1)),
     )
     rows = replace(
         edge,
         domains=(*edge.domains, "edge edge"),
         tuples=parallel * tuples,
+        catalogue={},
         lists={(0, 1, 2): ListStatistics(keys=tuples, mean=parallel, typical=2 * parallel, longest=vertices // 1000)},
     )
     sizes = {"vertex": vertices, "edge edge": parallel * tuples}
     return Statistics({"edge": replace(edge, rows=rows)}, sizes, {domain: dict.fromkeys(properties, "any") for domain in sizes})
+
+
+def _assumed_catalogue(orders: tuple[int, ...]) -> dict[str, float]:
+    """Return a catalogue like that of soc-Epinions1, the same for every direction."""
+    averages = {("length", 2): 100.0, ("scan", 3): 80.0, ("shared", 2): 8.0, ("continued", 3): 10.0, ("wedge", 4): 7.0}
+    found = {}
+    for (name, width), average in averages.items():
+        ends = [(0, 1)] if name in ("length", "scan", "wedge") else []
+        for places in product(*ends, *[orders] * (width - len(ends))):
+            found[".".join([name, *map(str, places)])] = average
+    return found

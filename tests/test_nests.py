@@ -1,0 +1,148 @@
+"""How counts are planned, and what nests do that plans do not: tails, counters, cached counts, large numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations
+from math import comb, perm
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bigjoin.indexing import build_index
+from bigjoin.join import compiled
+from bigjoin.join.compiled import Counting
+from bigjoin.join.generate import Generator
+from bigjoin.languages import parse
+from bigjoin.planner import count_plan, factorized_plan
+from bigjoin.query.statistics import assumed_graph
+from tests.treatments import factorized, interpreted, total
+
+DIRECTED, UNDIRECTED = assumed_graph(symmetric=False), assumed_graph(symmetric=True)
+
+
+def test_the_paper_s_diamond_is_two_counters():
+    assert str(count_plan(parse("diamond"), DIRECTED)) == (
+        "the sum\n"
+        "  over a1: edge(a1, _)\n"
+        "    counter0(a3) is the sum\n"
+        "      over a2: edge(a1, a2)\n"
+        "        over a3: edge(a2, a3), added to counter0(a3)\n"
+        "    counter1(a3) is the sum\n"
+        "      over a4: edge(a4, a1)\n"
+        "        over a3: edge(a4, a3), added to counter1(a3)\n"
+        "    over a3: counter0(a3), counter1(a3)"
+    )
+
+
+def test_an_undirected_diamond_fills_one_counter_for_both_sides():
+    text = str(count_plan(parse("diamond", unique=True), UNDIRECTED))
+    assert "over a3: code(a3) < code(a1), counter0(a3), counter0(a3)" in text
+    assert "counter1" not in text
+    assert text.endswith("divided by 2")
+
+
+def test_the_house_s_tail_is_multiplied_and_leaves_out_what_is_taken():
+    assert str(count_plan(parse("house", unique=True), UNDIRECTED)) == (
+        "the sum\n"
+        "  over a2: edge(_, a2)\n"
+        "    over a3: edge(a2, a3), code(a3) < code(a2)\n"
+        "      over a1: edge(a1, a2), edge(a1, a3)\n"
+        "        over a4: edge(a1, a4), edge(a2, a4), edge(a3, a4), code(a4) < code(a1)\n"
+        "      over a5: edge(a2, a5), edge(a3, a5), but for 2 that are taken"
+    )
+
+
+def test_a_star_s_leaves_are_counted_by_themselves():
+    plan = count_plan(parse("4-star", unique=True), UNDIRECTED)
+    assert (len(plan.terms), plan.divisor, len(plan.terms[0].root.inner)) == (1, 24, 4)
+
+
+def test_a_barbell_s_far_triangles_are_kept_for_each_value():
+    assert "kept for each value" in str(count_plan(parse("barbell"), UNDIRECTED))
+
+
+def test_cliques_keep_their_restrictions():
+    for name in ("triangle", "4-clique", "5-clique"):
+        plan = count_plan(parse(name, unique=True), UNDIRECTED)
+        assert (len(plan.terms), plan.divisor) == (1, 1)
+
+
+def test_generated_source_holds_nothing_of_the_query(tmp_path):
+    table = pa.table({"src": [1, 2, 3], "dst": [2, 3, 1], "amount": [5, 6, 7]})
+    index = build_index(table, tmp_path / "index")
+    query = parse(
+        'secret(password, "token"."x y") := edge(password, other)'.replace(', "token"."x y"', ", other"), where="other < 31337"
+    )
+    counting = Counting(count_plan(query, index.statistics).terms[0], query, index)
+    assert not any(word in counting.source for word in ("password", "other", "secret", "31337", "amount"))
+
+
+def star(leaves: int, tmp_path) -> tuple:
+    """A hub with leaves, and a triangle apart."""
+    edges = [(0, i) for i in range(1, leaves + 1)] + [(-1, -2), (-2, -3), (-3, -1)]
+    table = pa.table({"src": [a for a, _ in edges], "dst": [b for _, b in edges]})
+    return build_index(table, tmp_path / "index", directed=False), [leaves, *[1] * leaves, 2, 2, 2]
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 8, 12])
+def test_stars_are_counted_however_large_the_number(k, tmp_path):
+    index, degrees = star(2000, tmp_path)
+    for flags, wanted in [({}, [d**k for d in degrees]), ({"distinct": True}, [perm(d, k) for d in degrees])]:
+        assert total(count_plan(parse(f"{k}-star", **flags), index.statistics), index, 3) == sum(wanted)
+    assert total(count_plan(parse(f"{k}-star", unique=True), index.statistics), index) == sum(comb(d, k) for d in degrees)
+
+
+def test_counts_beyond_64_bits_are_those_of_the_plain_way(tmp_path):
+    index, degrees = star(50, tmp_path)
+    query = parse("8-star")
+    plan = count_plan(query, index.statistics)
+    counting = Counting(plan.terms[0], query, index)
+    with mock.patch.object(compiled, "load", interpreted):
+        assert counting._count_by_primes(counting.ranges(2), 10**30) == counting.count(counting.ranges(2))
+        assert counting.count(counting.ranges(2)) == sum(d**8 for d in degrees)
+    assert "prime" in Generator(plan.terms[0], counting.binder, modular=True).counting()
+
+
+def test_a_long_path_is_counted_by_values_that_are_kept(tmp_path):
+    """12 steps of a walk on a complete graph of 40 vertices: far too many to list, and more than 64 bits hold."""
+    edges = list(permutations(range(40), 2))
+    table = pa.table({"src": [a for a, _ in edges], "dst": [b for _, b in edges]})
+    index = build_index(table, tmp_path / "index")
+    assert total(count_plan(parse("12-path"), index.statistics), index) == 40 * 39**12
+
+
+def test_factorized_rows_stand_for_products(tmp_path):
+    index, degrees = star(30, tmp_path)
+    query = parse("3-star")
+    term = factorized_plan(query, index.statistics)
+    assert len(term.root.inner) == 3
+    rows = factorized(query, index, size=2)
+    assert Counter(row[0] for row in rows)[0] == 30**3
+    assert len(rows) == sum(d**3 for d in degrees)
+
+
+def test_ranges_cut_hubs_and_cover_all_seeds_once(tmp_path):
+    rng = np.random.default_rng(3)
+    dst = rng.integers(0, 400, 3000)
+    table = pa.table({"src": np.concatenate([np.zeros(2000, np.int64), rng.integers(0, 400, 1000)]), "dst": dst})
+    index = build_index(table, tmp_path / "index", shards=3)
+    query = parse("triangle")
+    counting = Counting(count_plan(query, index.statistics).terms[0], query, index)
+    with mock.patch.object(compiled, "load", interpreted):
+        whole = counting.count(counting.ranges(1))
+        for parts in (2, 5, 64):
+            ranges = counting.ranges(parts)
+            assert len(ranges) > parts // 2
+            assert counting.count(ranges) == whole
+
+
+def test_the_catalogue_knows_how_clustered_a_graph_is(tmp_path):
+    """In a complete graph, any two neighbours are neighbours, and a third list holds all that two others share."""
+    edges = list(permutations(range(30), 2))
+    table = pa.table({"src": [a for a, _ in edges], "dst": [b for _, b in edges]})
+    catalogue = build_index(table, tmp_path / "index").statistics.relations["edge"].catalogue
+    assert (catalogue["length.0.0"], catalogue["shared.0.0"], catalogue["continued.0.0.0"]) == (29, 28, 27)
+    assert catalogue["wedge.1.0.0.0"] == pytest.approx(28, abs=0.5)

@@ -69,13 +69,15 @@ SUITES: dict[str, Suite] = {
         Suite(
             "undirected",
             "The paper's five queries, undirected, each subgraph once",
-            "DuckDB gets the best SQL that we could write: vertices numbered by degree, edges that point upwards, "
-            "cliques through a table of triangles, the diamond and the house by aggregates.",
+            "DuckDB gets the best restrictions that we could write: vertices numbered by degree, cliques over edges that "
+            "point upwards, comparisons for the others. *DuckDB by hand* also joins triangles instead of edges, and counts "
+            "the diamond and the house by aggregates; it is shown beside it and left out of the ratio.",
             REAL,
             UNDIRECTED,
             _asked(PAPER, UNIQUE),
-            (OURS, "duckdb-by-hand"),
+            (OURS, "duckdb", "duckdb-by-hand"),
             _asked(PAPER[:3], UNIQUE),
+            beside=("duckdb-by-hand",),
         ),
         Suite(
             "rmat",

@@ -82,6 +82,8 @@ def instant(text: str) -> Fraction | None:
 def take(column: pa.Array | Column, codes: NDArray[Any]) -> pa.Array:
     """Return the values of codes; a column in several pieces costs no more than the pieces that the codes lie in."""
     pieces = [column] if isinstance(column, pa.Array) else column.chunks
+    if len(pieces) == 1 and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)) and not column.null_count:
+        return pa.array(pieces[0].to_numpy()[codes])  # several times as fast as Arrow's own way
     if len(pieces) == 1:
         return pieces[0].take(pa.array(codes))
     if not len(codes):

@@ -7,7 +7,7 @@ import tempfile
 import duckdb
 
 from bigjoin.bench.memory import half_of_memory
-from bigjoin.bench.peers.sql import as_join, by_hand
+from bigjoin.bench.peers.sql import as_join, by_hand, restricted
 from bigjoin.bench.question import Answer, Input, Question
 
 _DIRECTED = "CREATE TABLE edge AS SELECT DISTINCT src::{ids} AS src, dst::{ids} AS dst FROM '{path}' ORDER BY ALL"
@@ -48,6 +48,8 @@ class DuckDB:
 
     def run(self, question: Question) -> Answer:
         """Count."""
-        hand = self.by_hand or self.undirected
-        sql = by_hand(question.query, undirected=self.undirected) if hand else as_join(question.query)
+        if self.by_hand:
+            sql = by_hand(question.query, undirected=self.undirected)
+        else:
+            sql = restricted(question.query) if self.undirected else as_join(question.query)
         return Answer(int(self.connection.execute(sql).fetchone()[0] or 0))

@@ -50,7 +50,21 @@ _UNDIRECTED = {
 }
 
 
-def as_join(query: str, edge: str = "edge") -> str:
+_RESTRICTIONS = {
+    "diamond": ("a1 > a2", "a1 > a3", "a1 > a4", "a2 > a4"),
+    "house": ("a2 > a3", "a1 > a4", "a5 <> a1", "a5 <> a4"),
+}
+"""What leaves one of each class of matches, where edges that point upwards do not suffice."""
+
+
+def restricted(query: str) -> str:
+    """Return an undirected query as a self join that finds each subgraph once: cliques over `oriented`, others restricted."""
+    if query == "triangle" or query in _CLIQUES:
+        return as_join(query, "oriented")
+    return as_join(query, "both_ways", _RESTRICTIONS[query])
+
+
+def as_join(query: str, edge: str = "edge", restrictions: tuple[str, ...] = ()) -> str:
     """Return the query as a self join, with the atoms in the order in which they are written."""
     at: dict[str, str] = {}
     where = []
@@ -60,6 +74,8 @@ def as_join(query: str, edge: str = "edge") -> str:
             place = f"t{i}.{column}"
             where += [f"{place} = {at[attribute]}"] if attribute in at else []
             at.setdefault(attribute, place)
+    for left, operator, right in map(str.split, restrictions):
+        where.append(f"{at[left]} {operator} {at[right]}")
     return f"SELECT count(*) FROM {', '.join(f'{edge} t{i}' for i in range(len(atoms)))} WHERE {' AND '.join(where)}"
 
 

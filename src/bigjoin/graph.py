@@ -21,7 +21,7 @@ from bigjoin.languages import Flags, parse, refine
 from bigjoin.output import assemble, check_target, staging
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.planner.agm import agm_bound
-from bigjoin.query.nest import CountPlan, Term, nest_of
+from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
@@ -93,8 +93,8 @@ class Graph:
         return graph
 
     @cached_property
-    def _count_plans(self) -> dict[Query, CountPlan]:
-        """Plans of counts: a query that is asked again, of an index that never changes, has the same one."""
+    def _count_jobs(self) -> dict[tuple[Query, int], shared.CountJob]:
+        """Plans of counts, cut for tasks: a query that is asked again, of an index that never changes, has the same one."""
         return {}
 
     @property
@@ -145,7 +145,7 @@ class Graph:
         started = time.perf_counter()
         asked = _query(query, flags)
         self._check(strategy, workers=(workers, 1), batch_size=(batch_size, 1))
-        job = shared.prepare_count(self._count_plan(asked), self.index, tasks=workers or parallelism(spark))
+        job = self._count_job(asked, workers or parallelism(spark))
         planned = time.perf_counter()
         number, stats = shared.count(spark, job, progress=progress)
         finished = time.perf_counter()
@@ -263,10 +263,11 @@ class Graph:
         tasks = workers or parallelism(self.spark)
         return shared.prepare(term, query, self.index, tasks=tasks, batch_size=batch_size, limit=limit, factorized=factorized)
 
-    def _count_plan(self, query: Query) -> CountPlan:
-        if query not in self._count_plans:
-            self._count_plans[query] = count_plan(query, self.index.statistics)
-        return self._count_plans[query]
+    def _count_job(self, query: Query, tasks: int) -> shared.CountJob:
+        if (query, tasks) not in self._count_jobs:
+            chosen = count_plan(query, self.index.statistics)
+            self._count_jobs[query, tasks] = shared.prepare_count(chosen, self.index, tasks=tasks)
+        return self._count_jobs[query, tasks]
 
     def _check(self, strategy: str, **values: tuple[int | None, int]) -> None:
         """Refuse what makes no sense: an unknown strategy, a number below the least it may be, a graph that is gone."""

@@ -30,6 +30,8 @@ VERTEX = "vertex"
 """The domain of a graph's vertices."""
 EDGE = "edge"
 """The relation of a graph that has only one."""
+KEPT = 4
+"""Indices that a process of tasks keeps mapped."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Index:
         return index
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Index, (self.path.absolute(), self.manifest)
+        return _received, (self.path.absolute(), self.manifest)
 
     def damaged(self, what: str) -> IndexFormatError:
         """Return the error that says what is wrong with this index."""
@@ -184,6 +186,19 @@ class Index:
             except (pa.ArrowException, OSError):
                 raise self.damaged(f"{name} is no Arrow file") from None
         return pa.concat_tables(parts)
+
+
+_known: dict[tuple[Path, tuple[str, ...]], Index] = {}
+
+
+def _received(path: Path, manifest: dict[str, Any]) -> Index:
+    """Return the index that has travelled to a task: as this process mapped it for the task before, if it is the same one."""
+    name = (path, tuple(manifest["files"]))  # names of files are unique to a version
+    if name not in _known:
+        while len(_known) >= KEPT:
+            del _known[next(iter(_known))]
+        _known[name] = Index(path, manifest)
+    return _known[name]
 
 
 def _statistics(entry: dict[str, Any]) -> RelationStatistics:

@@ -25,7 +25,7 @@ from bigjoin.kernels.generated import load
 from bigjoin.query.nest import Term
 from bigjoin.query.query import Query
 
-SAMPLE = 1 << 18
+SAMPLE = 1 << 16
 """Seeds that are looked at to estimate where the work lies."""
 
 Range = tuple[int, int, int, int]

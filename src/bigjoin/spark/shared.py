@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from bigjoin.index.directory import Index
 from bigjoin.join.bind import Output, outputs
@@ -38,7 +38,9 @@ RANGES_PER_TASK = 32
 LIMITED_BATCH = 4096
 """Proposals alive at a step while a limit asks for few matches."""
 
-_PART = "task long, file string, rows long"
+# Types, not their names: Spark would ask the JVM to parse those, for every query.
+_COUNT = StructType([StructField("count", StringType()), StructField("stats", StringType())])
+_PART = StructType([StructField("task", LongType()), StructField("file", StringType()), StructField("rows", LongType())])
 
 Task = Callable[[int], Iterator[pa.RecordBatch]]
 
@@ -96,7 +98,7 @@ def prepare_count(plan: CountPlan, index: Index, *, tasks: int) -> CountJob:
 def count(spark: SparkSession, job: CountJob, *, progress: Callable[[float], None] | None = None) -> tuple[int, dict[str, Any]]:
     """Return the number of matches, and what the run did."""
     with watching(sum(len(ranges) for task in job.ranges for ranges in task), progress) as meter:
-        rows = _run(spark, len(job.ranges), _count_task(job, meter), "count string, stats string").toArrow()
+        rows = _run(spark, len(job.ranges), _count_task(job, meter), _COUNT).toArrow()
     stats = [json.loads(row) for row in rows["stats"].to_pylist()]
     # Counts travel as text and are added up as Python integers: they may exceed 64 bits.
     total = sum(int(n) for n in rows["count"].to_pylist())
@@ -128,7 +130,7 @@ def write(
     return [(Path(row["file"]), row["rows"]) for row in rows.sort_by("task").to_pylist()]
 
 
-def _run(spark: SparkSession, tasks: int, task: Task, schema: str | StructType) -> DataFrame:
+def _run(spark: SparkSession, tasks: int, task: Task, schema: StructType) -> DataFrame:
     """Run a number of tasks; the row that reaches a task says which it is, not its partition."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -16,9 +16,9 @@ from bigjoin.join import compiled
 from bigjoin.join.compiled import Counting
 from bigjoin.join.generate import Generator
 from bigjoin.languages import parse
-from bigjoin.planner import count_plan, factorized_plan
+from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.statistics import assumed_graph
-from tests.treatments import factorized, interpreted, total
+from tests.treatments import factorized, interpreted, listed, total
 
 DIRECTED, UNDIRECTED = assumed_graph(symmetric=False), assumed_graph(symmetric=True)
 
@@ -137,6 +137,31 @@ def test_ranges_cut_hubs_and_cover_all_seeds_once(tmp_path):
             ranges = counting.ranges(parts)
             assert len(ranges) > parts // 2
             assert counting.count(ranges) == whole
+
+
+QUESTIONS = [
+    # A tail that is filtered leaves out what is taken too.
+    ("q(a,b,c) := edge(a,b), edge(a,c), edge(b,b), edge(c,c)", {"distinct": True}, 2),
+    # Attributes whose names occur in the names of properties or in constants are as alike as any.
+    ("q(a,b) := edge(a,b), edge(b,a), a.age > 0, b.age > 0", {"unique": True}, 1),
+    ("q(a,b,c) := person(a), edge(a,b), edge(a,c), a = 1", {"distinct": True}, 6),
+    ("q(a) := person(a), a = 2", {}, 1),
+    ("q(a,b,e) := edge(a,b,e)", {}, 8),
+    ("q(a,b,e,f) := edge(a,b,e), edge(a,b,f)", {}, 8),
+]
+
+
+@pytest.mark.parametrize(("text", "flags", "wanted"), QUESTIONS)
+def test_odd_questions_have_plain_answers(text, flags, wanted, tmp_path):
+    edges = [(1, 2), (1, 3), (1, 4), (2, 2), (3, 3), (4, 5), (5, 6), (6, 5)]
+    table = pa.table({"src": [a for a, _ in edges], "dst": [b for _, b in edges], "amount": list(range(8))})
+    people = pa.table({"id": [1, 2, 3, 4, 5, 6], "age": [5] * 6, "label": ["person"] * 6})
+    index = build_index(table, tmp_path / "index", vertices=people)
+    query = parse(text, **flags)
+    for parts in (1, 8):
+        assert total(count_plan(query, index.statistics), index, parts) == wanted
+        assert len(factorized(query, index, size=2, parts=parts)) == wanted
+        assert len(listed(plan(query, index.statistics), index, size=2, parts=parts)) == wanted
 
 
 def test_the_catalogue_knows_how_clustered_a_graph_is(tmp_path):

@@ -297,6 +297,8 @@ class Generator:
         total = self.name("t")
         self.line(f"{total} = 0")
         self.over(loop, lambda factors: self.add(total, factors))
+        if loop.loop.discount:
+            self.line(f"{total} -= min({total}, {loop.loop.discount})")
         return total
 
     def over(self, loop: BoundLoop, sink: Sink) -> None:
@@ -366,7 +368,7 @@ class Generator:
         found = [self.comparison(f, x) for f in loop.condition.filters]
         for extender, wanted in loop.checks:
             found.append(f"({self.holds(extender)}) == {wanted}")
-        if not loop.stages:
+        if not loop.stages or loop is self.root:  # else the window has cut the set
             window = loop.condition.window
             found += [f"{x} < x{p}" for p in window.below] + [f"{x} > x{p}" for p in window.above]
             found += [f"{x} == x{p}" for p in window.equal] + [f"{x} == {self.constant(code)}" for code in window.codes]

@@ -35,9 +35,11 @@ def factorize(draft: Draft) -> Term:
 
 def _with_tails(draft: Draft, tails: tuple[str, ...], estimate: Estimate) -> tuple[float, Term | None]:
     prefix = _order([a for a in draft.attributes if a not in tails], estimate)
-    if any(not estimate.is_reachable(a, frozenset(prefix)) for a in tails):
+    order = (*prefix, *tails)
+    before = {a: frozenset(order[: min(i, len(prefix))]) for i, a in enumerate(order)}
+    if any(not (estimate.is_reachable(a, before[a]) or estimate.is_reachable(a, frozenset())) for a in order):
         return 0.0, None
-    ready = keep_distinct(drop_implied(break_symmetry(replace(draft, order=(*prefix, *tails)))))
+    ready = keep_distinct(drop_implied(break_symmetry(replace(draft, order=order))))
     joined: Iterable[Iterable[str]] = [part.attributes for part in ready.parts]
     joined = [*joined, *((r.smaller, r.larger) for r in ready.restrictions)]
     if any(len(set(scope) & set(tails)) > 1 for scope in joined):

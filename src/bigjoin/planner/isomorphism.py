@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.simplify import canonical_atom
 from bigjoin.query.plan import Restriction
-from bigjoin.query.query import Atom, Comparison
+from bigjoin.query.query import Atom, Comparison, Constant, Operand, Property, attribute_of
 
 Part = Atom | Comparison | Restriction | frozenset[str]
 
@@ -41,16 +41,26 @@ class Shape:
         seen = []
         for part, names in self.parts:
             if attribute in names:
-                text = str(self.canonical(part)) if not isinstance(part, frozenset) else "apart"
                 kind = part.relation if isinstance(part, Atom) else type(part).__name__
                 symmetric = isinstance(part, Atom) and self.draft.statistics.relations[part.relation].symmetric
                 places = "" if symmetric or isinstance(part, frozenset) else str([n == attribute for n in names])
                 if isinstance(part, Comparison):
-                    for name in names:
-                        text = text.replace(name, "?")
-                    places = text if len(names) == 1 else part.op
+                    places = _seen_from(attribute, part.canonical())
                 seen.append(f"{kind} {getattr(part, 'negated', '')} {places}")
         return " ".join(sorted(seen))
+
+
+def _seen_from(attribute: str, comparison: Comparison) -> str:
+    """Return a comparison with the attribute called `this`, and any other `that`."""
+
+    def side(operand: Operand) -> str:
+        if isinstance(operand, Constant):
+            return str(operand)
+        name = "this" if attribute_of(operand) == attribute else "that"
+        return f"{name}.{operand.name}" if isinstance(operand, Property) else name
+
+    sides = [side(comparison.left), side(comparison.right)]
+    return f" {comparison.op} ".join(sorted(sides) if comparison.op in ("=", "!=") else sides)
 
 
 def renaming(

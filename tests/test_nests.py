@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from itertools import permutations
 from math import comb, perm
+from random import Random
 from unittest import mock
 
 import numpy as np
@@ -13,13 +15,19 @@ import pytest
 
 from bigjoin.indexing import build_index
 from bigjoin.join import compiled
+from bigjoin.join.bind import bind
 from bigjoin.join.compiled import Counting
 from bigjoin.join.generate import Generator
+from bigjoin.join.generic_join import count_matches
+from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
+from bigjoin.planner.estimate import Estimate
+from bigjoin.planner.plan_count import Sums
 from bigjoin.query.statistics import assumed_graph
 from tests.treatments import factorized, interpreted, listed, total
 
+plan_count = sys.modules["bigjoin.planner.plan_count"]  # the package has a function of this name
 DIRECTED, UNDIRECTED = assumed_graph(symmetric=False), assumed_graph(symmetric=True)
 
 
@@ -122,6 +130,83 @@ def test_factorized_rows_stand_for_products(tmp_path):
     rows = factorized(query, index, size=2)
     assert Counter(row[0] for row in rows)[0] == 30**3
     assert len(rows) == sum(d**3 for d in degrees)
+
+
+NAMED = [
+    "triangle",
+    "diamond",
+    "house",
+    "4-path",
+    "5-path",
+    "4-star",
+    "5-cycle",
+    "6-cycle",
+    "bowtie",
+    "bull",
+    "barbell",
+    "lollipop",
+]
+NAMED += ["chordal-4-cycle", "bi-fan", "5-house", "gem", "4-wheel", "prism", "k33", "tailed-triangle", "double"]
+DOUBLE = "double(a,b,c,d,e,f) := edge(a,b), edge(a,c), edge(a,d), edge(d,e), edge(d,f)"
+"""Two stars whose centres are joined."""
+
+
+def scattered(directed: bool, tmp_path, vertices: int = 24, edges: int = 60):
+    """A random graph in which six attributes have distinct values often enough."""
+    rng = np.random.default_rng(7)
+    src, dst = rng.integers(0, vertices, (2, edges))
+    return build_index(pa.table({"src": src, "dst": dst}), tmp_path / "index", directed=directed)
+
+
+def batch_count(query, index) -> int:
+    bound = bind(plan(query, index.statistics), index)
+    return count_matches(bound, equal_ranges(bound, 1))
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("name", NAMED)
+def test_named_queries_are_counted_as_they_are_listed(name, directed, tmp_path):
+    index = scattered(directed, tmp_path)
+    for flags in ({}, {"distinct": True}, {"unique": True}, {"induced": True}):
+        query = parse(DOUBLE if name == "double" else name, **flags)
+        chosen = count_plan(query, index.statistics)
+        assert total(chosen, index, 2) == batch_count(query, index), str(chosen)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize(
+    "name", ["diamond", "house", "4-path", "4-star", "5-cycle", "6-cycle", "bowtie", "bull", "lollipop", "double"]
+)
+def test_any_choice_of_the_planner_counts_the_same(name, directed, tmp_path):
+    """Estimates are drawn, and so is the choice between restrictions kept or divided out, joined or merged attributes."""
+    index = scattered(directed, tmp_path, vertices=12, edges=30)
+    random = Random(name)
+
+    def choose(*choices, **_):
+        found = list(choices[0]) if len(choices) == 1 else list(choices)
+        return random.choice([choice for choice in found if choice[-1]])
+
+    drawn = {each: lambda *_: random.choice([0.1, 1.0, 10.0, 1e4]) for each in ("_prefixes", "_reading", "_extensions")}
+    for flags in ({"distinct": True}, {"unique": True}):
+        query = parse(DOUBLE if name == "double" else name, **flags)
+        wanted = batch_count(query, index)
+        for _ in range(4):
+            with mock.patch.object(plan_count, "min", choose, create=True), mock.patch.multiple(Estimate, **drawn):
+                chosen = count_plan(query, index.statistics)
+            assert total(chosen, index, 3) == wanted, str(chosen)
+            for term in chosen.terms:
+                counting = Counting(term, query, index)
+                with mock.patch.object(compiled, "load", interpreted):
+                    assert counting.count(counting.ranges(1)) <= counting._bounds()[1], str(chosen)
+
+
+@pytest.mark.parametrize("name", ["8-cycle", "10-path", "12-path", "12-star", "9-clique", "octahedron", "prism", "barbell"])
+def test_planning_looks_at_few_choices(name):
+    for flags in ({}, {"distinct": True}, {"unique": True}):
+        sums = Sums()
+        with mock.patch.object(plan_count, "Sums", return_value=sums):
+            assert count_plan(parse(name, **flags), UNDIRECTED).terms
+        assert sums.looked_at < 4 * plan_count.MOST
 
 
 def test_ranges_cut_hubs_and_cover_all_seeds_once(tmp_path):

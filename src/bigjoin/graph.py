@@ -28,6 +28,9 @@ from bigjoin.query.statistics import Statistics
 from bigjoin.spark import shared
 from bigjoin.spark.session import get_session, parallelism, scratch_directory
 
+KEPT_JOBS = 256
+"""Counts of which a graph remembers the plan."""
+
 
 class Count(int):
     """The number of matches: an int, with the figures of the run that found it."""
@@ -93,7 +96,7 @@ class Graph:
         return graph
 
     @cached_property
-    def _count_jobs(self) -> dict[tuple[Query, int], shared.CountJob]:
+    def _count_jobs(self) -> dict[tuple[str, int], shared.CountJob]:
         """Plans of counts, cut for tasks: a query that is asked again, of an index that never changes, has the same one."""
         return {}
 
@@ -264,10 +267,13 @@ class Graph:
         return shared.prepare(term, query, self.index, tasks=tasks, batch_size=batch_size, limit=limit, factorized=factorized)
 
     def _count_job(self, query: Query, tasks: int) -> shared.CountJob:
-        if (query, tasks) not in self._count_jobs:
+        asked = (repr(query), tasks)  # text, as 1 and true are equal constants to Python
+        if asked not in self._count_jobs:
+            if len(self._count_jobs) >= KEPT_JOBS:
+                del self._count_jobs[next(iter(self._count_jobs))]
             chosen = count_plan(query, self.index.statistics)
-            self._count_jobs[query, tasks] = shared.prepare_count(chosen, self.index, tasks=tasks)
-        return self._count_jobs[query, tasks]
+            self._count_jobs[asked] = shared.prepare_count(chosen, self.index, tasks=tasks)
+        return self._count_jobs[asked]
 
     def _check(self, strategy: str, **values: tuple[int | None, int]) -> None:
         """Refuse what makes no sense: an unknown strategy, a number below the least it may be, a graph that is gone."""

@@ -49,8 +49,10 @@ def join_parquet(parts: Sequence[Path], whole: Path) -> None:
             else:
                 footer = {**read, _ROW_GROUPS: (_LIST, (_STRUCT, groups))}
         for ordinal, group in enumerate(footer[_ROW_GROUPS][1][1]):
-            if _ORDINAL in group:
+            if _ORDINAL in group and ordinal < 1 << 15:
                 group[_ORDINAL] = (_I16, ordinal)
+            else:
+                group.pop(_ORDINAL, None)  # it is optional, and has 16 bits
         written = _Writer().struct(footer)
         sink.write(written + len(written).to_bytes(4, "little") + MAGIC)
 

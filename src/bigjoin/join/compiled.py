@@ -88,24 +88,32 @@ class Counting:
     def _bounds(self) -> tuple[int, int]:
         """Return what the count cannot exceed: for one code of the root, and in all.
 
-        Each attribute has at most as many extensions as its longest list; and all matches are at most the product of relations
-        that cover the attributes.
+        A loop has at most as many values as its longest list; and all matches are at most the product of relations that cover
+        the attributes.
         """
-        longest: dict[str, int] = {}
-        for loop in self.generator.root.everything():
+        counters: dict[int, int] = {}
+
+        def most(loop: BoundLoop, *, only_ways: bool = False) -> int:
+            """Return what a loop's sum cannot exceed, or the ways to reach one value of it."""
             lists = [part for _, found in loop.stages[-1:] for part in found.lists]
-            sizes = [int(np.diff(self.generator.tries.all[part.trie].offsets).max(initial=0)) for part in lists]
-            attribute = loop.loop.attribute
-            known = longest.get(attribute, self.binder.size(attribute))
-            longest[attribute] = min([known, *sizes])
-        each = prod(max(1, n) for attribute, n in longest.items() if attribute != self.term.root.attribute)
-        uncovered, cover = set(self.term.attributes), 1
-        atoms = [e.atom for loop in self.term.root.walk() for e in loop.step.extenders]
-        while uncovered:
-            atom = max(atoms, key=lambda atom: len(uncovered & set(atom.attributes)))
-            uncovered -= set(atom.attributes)
-            cover *= max(1, self.binder.index.statistics.of(atom).tuples)
-        return each, min(cover, each * max(1, self._seeds()))
+            values = min([self.generator.lengths[part.trie] for part in lists] or [self.binder.size(loop.loop.attribute)])
+            for number, spine in loop.counters:
+                counters[number] = most(spine)
+            inside = prod(most(child) for child in loop.inner) * prod(counters[number] for number in loop.loop.weights)
+            return max(1, inside if only_ways else values * inside)
+
+        each = most(self.generator.root, only_ways=True)
+        weights = [loop.weights for loop in self.term.root.walk()]
+        whole = each * max(1, self._seeds())
+        if all(len(set(numbers)) == len(numbers) for numbers in weights):  # else a counter stands for several attributes
+            uncovered, cover = set(self.term.attributes), 1
+            atoms = [e.atom for loop in self.term.root.walk() for e in loop.step.extenders]
+            while uncovered:
+                atom = max(atoms, key=lambda atom: len(uncovered & set(atom.attributes)))
+                uncovered -= set(atom.attributes)
+                cover *= max(1, self.binder.index.statistics.of(atom).tuples)
+            whole = min(whole, cover)
+        return each, whole
 
 
 @dataclass(frozen=True, slots=True)

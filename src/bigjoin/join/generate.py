@@ -344,13 +344,14 @@ class Generator:
         """Write a loop whose sum is kept for each code of the attribute around it."""
         total, x = self.name("t"), f"x{loop.position}"
         cache = f"cache{child.number}"
-        self.arrays[cache] = np.full(self.binder.size(self.binder.order[loop.position]), -1, np.int64)
-        self.line(f"{total} = {cache}[{x}]")
+        # One more than the sum is kept: what was never counted is a zero, of which memory is made when it is asked for.
+        self.arrays[cache] = np.zeros(self.binder.size(self.binder.order[loop.position]), np.int64)
+        self.line(f"{total} = {cache}[{x}] - 1")
         self.line(f"if {total} < 0:")
         self.level += 1
         self.line(f"{total} = 0")
         self.inside(loop, [], lambda factors: self.line(f"{total} = {self.product(factors)}"), only=child)
-        self.line(f"{cache}[{x}] = {total}")
+        self.line(f"{cache}[{x}] = {total} + 1")
         self.level -= 1
         return total
 
@@ -592,7 +593,7 @@ class Generator:
                     and part.key == (bound.position,)
                     and len(self.tries.all[part.trie].levels) == 1
                 ):
-                    self.line(f"{new} = {self.splits(self.tries.all[part.trie])}[{code}]")
+                    self.line(f"{new} = min({stop}, {self.splits(self.tries.all[part.trie])}[{code}])")
                 else:
                     beyond = code if bound.op == "<" else f"{code} + 1"
                     self.line(f"{new} = lower_bound({value.array}, {start}, {stop}, {beyond})")
@@ -654,10 +655,15 @@ class Generator:
             self.arrays[f"{name}r"] = view
         return name
 
+    @cached_property
+    def lengths(self) -> list[int]:
+        """The length of the longest list of each trie."""
+        return [int(np.diff(trie.offsets).max(initial=0)) for trie in self.tries.all]
+
     @property
     def longest(self) -> int:
         """The length of the longest list of all."""
-        return max((int(np.diff(trie.offsets).max(initial=0)) for trie in self.tries.all), default=0)
+        return max(self.lengths, default=0)
 
     def buffered(self, buffer: str, size: str) -> Value:
         return Value(f"{buffer}r", "0", size, "nothing")

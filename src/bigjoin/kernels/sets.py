@@ -40,7 +40,7 @@ def common(values, start, stop, marks, marked, others, first, last, out):
         for p in range(first, last):
             code = others[p]
             out[n] = code
-            n += marks[code]
+            n += int(marks[code])
     elif theirs > GALLOP * mine:
         for p in range(start, stop):
             code = values[p]
@@ -80,7 +80,7 @@ def count_common(values, start, stop, marks, marked, others, first, last):
         return n
     if marked and theirs <= SCAN * mine:
         for p in range(first, last):
-            n += marks[others[p]]
+            n += int(marks[others[p]])
     elif theirs > GALLOP * mine:
         for p in range(start, stop):
             code = values[p]

@@ -22,7 +22,10 @@ from bigjoin.planner.draft import Draft
 from bigjoin.planner.isomorphism import Shape, renaming
 from bigjoin.query.plan import Restriction
 
-MANY = 24
+FEW = 4
+"""Orbits of which every part may be kept."""
+
+MANY = 8
 """Orders of the attributes that are tried where a restriction may be left out."""
 
 
@@ -57,9 +60,10 @@ def restricted(draft: Draft) -> Iterator[tuple[Draft, int]]:
         return
     shape, seen = Shape(draft), set()
     for orbits in _chains(shape):
-        sizes = range(len(orbits) + 1) if len(orbits) <= 4 else (0, len(orbits))
-        for size in sizes:
-            for kept in combinations(orbits, size) if len(orbits) <= 4 else [orbits[:size]]:
+        # All restrictions and none come first: they are the best choices most often.
+        some = range(1, len(orbits)) if len(orbits) <= FEW else ()
+        for size in (len(orbits), 0, *some):
+            for kept in combinations(orbits, size):
                 restrictions = _needed(kept)
                 if frozenset(restrictions) not in seen:
                     seen.add(frozenset(restrictions))

@@ -20,13 +20,16 @@ from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.estimate import Estimate
 from bigjoin.planner.isomorphism import Shape, renaming
 from bigjoin.planner.keep_distinct import apart
-from bigjoin.planner.search_nest import Node, Pair, Search
+from bigjoin.planner.search_nest import Found, Node, Pair, Search
 from bigjoin.planner.simplify import canonical_atom
 from bigjoin.query.nest import CountPlan, Term
 from bigjoin.query.query import Comparison
 
-MERGED = 8
+MERGED = 6
 """Attributes that inclusion and exclusion may merge: the ways to merge n of them are as many as the partitions of a set."""
+
+MOST = 10_000
+"""Parts of queries after which no further choice is looked at: planning must not take longer than counting."""
 
 KEEP = 0.1
 """How much dearer a count is taken to be for each time that it is halved afterwards."""
@@ -45,6 +48,8 @@ class Summand:
 class Sums:
     """Sums of nests for drafts, each found once; drafts that differ only in the names of attributes share one."""
 
+    looked_at: int = 0
+    """Parts of queries for which a nest was sought."""
     known: dict[Hashable, list[tuple[Shape, float, tuple[Summand, ...]]]] = field(default_factory=dict)
 
     def of(self, draft: Draft, pairs: frozenset[Pair]) -> tuple[float, tuple[Summand, ...]]:
@@ -58,9 +63,15 @@ class Sums:
         alike.append((shape, *found))
         return found
 
+    def _search(self, draft: Draft, apart: frozenset[Pair], differing: frozenset[Pair]) -> Found:
+        search = Search(draft, Estimate(draft), apart, differing)
+        found = search.best()
+        self.looked_at += len(search.memo) + len(search.spine_memo)
+        return found
+
     def _choices(self, draft: Draft, pairs: frozenset[Pair]) -> Iterator[tuple[float, tuple[Summand, ...]]]:
         """Give a sum in which pairs join their attributes, and one in which they do so only where that costs nothing."""
-        free = Search(draft, Estimate(draft)).best()
+        free = self._search(draft, frozenset(), pairs)
         assert free.node is not None
         together = {frozenset(pair) for path in paths(free.node) for pair in combinations(path, 2)}
         crossing = frozenset(pair for pair in pairs if pair not in together)
@@ -69,39 +80,48 @@ class Sums:
         if not crossing:
             yield free.cost, (first,)
             return
-        if (discounted := _discounted(free.node, draft, crossing)) is not None:
+        if (discounted := _discounted(free.node, draft, crossing, pairs)) is not None:
             yield free.cost, (replace(first, node=discounted),)
             return
-        joined = Search(draft, Estimate(draft), pairs).best()
+        joined = self._search(draft, pairs, pairs)
         assert joined.node is not None
         yield joined.cost, (Summand(1, joined.node, _differing(draft, pairs)),)
         if len(frozenset().union(*crossing)) <= MERGED:
             cost, summands = free.cost, [first]
             for times, smaller, left in _merged(draft, crossing, kept):
+                if cost >= joined.cost or self.looked_at >= MOST:
+                    return
                 more, terms = self.of(smaller, left)
                 cost += more
                 summands += [replace(term, times=times * term.times) for term in terms]
             yield cost, _collected(summands)
 
 
-def _discounted(node: Node, draft: Draft, crossing: frozenset[Pair]) -> Node | None:
+def _discounted(node: Node, draft: Draft, crossing: frozenset[Pair], pairs: frozenset[Pair]) -> Node | None:
     """Return a nest that leaves out of each tail the values that other attributes have, or None where their number varies.
 
-    A tail is a loop with nothing inside. If every value of another attribute satisfies all that is asked of the tail's, the
-    tail's set holds it for sure: so it is left out by subtracting one, and the two need not be joined.
+    A tail is a loop with nothing inside. If every value of another attribute satisfies all that is asked of the tail's, also
+    to differ from others, then the tail's set holds it for sure: so it is left out by subtracting one, and the two need not be
+    joined. Attributes that are left out of one tail must differ from each other for sure.
     """
+    sure = pairs | _apart_anyway(draft) | {frozenset(pair) for pair in ordered_pairs(draft.restrictions)}
     tails = [leaf for leaf in _leaves(node) if not leaf.weights]
     order = {leaf.attribute: i for i, leaf in enumerate(tails)}
-    discounts = dict.fromkeys(order, 0)
+    taken: dict[str, frozenset[str]] = dict.fromkeys(order, frozenset())
     for pair in crossing:
         fit = [b for b in pair if b in order and _satisfies(next(iter(pair - {b})), b, draft)]
         if not fit:
             return None
-        discounts[max(fit, key=order.__getitem__)] += 1
+        tail = max(fit, key=order.__getitem__)
+        taken[tail] |= pair - {tail}
+    for tail, others in taken.items():
+        against = frozenset().union(*(pair for pair in pairs if tail in pair)) - {tail}
+        if any(frozenset((a, c)) not in sure for a in others for c in (against | others) - {a}):
+            return None
 
     def rebuilt(node: Node) -> Node:
         inner = tuple(rebuilt(child) for child in node.inner)
-        return replace(node, inner=inner, discount=discounts.get(node.attribute, 0) if not node.inner else 0)
+        return replace(node, inner=inner, discount=0 if node.inner else len(taken.get(node.attribute, ())))
 
     return rebuilt(node)
 
@@ -131,6 +151,8 @@ def plan_count(draft: Draft) -> CountPlan:
     best: tuple[float, int, tuple[Summand, ...]] = (inf, 1, ())
     sums = Sums()
     for option, divisor in restricted(draft):
+        if best[2] and sums.looked_at >= MOST:
+            break
         ready = drop_implied(option)
         cost, summands = sums.of(ready, frozenset(map(frozenset, apart(ready))))
         # Estimates hardly see how much shorter lists are beyond a bound, so a restriction is kept where it costs nothing.

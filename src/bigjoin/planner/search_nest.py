@@ -59,11 +59,15 @@ class Found:
 
 @dataclass(slots=True)
 class Search:
-    """The search for one draft; `apart` are pairs of attributes that are to differ and so are joined."""
+    """The search for one draft; `apart` are pairs of attributes that are to differ and so are joined.
+
+    `differing` are all pairs that are to differ, also those that are seen to elsewhere.
+    """
 
     draft: Draft
     estimate: Estimate
     apart: frozenset[Pair] = frozenset()
+    differing: frozenset[Pair] = frozenset()
     memo: dict[tuple[Attributes, str, Attributes], Found] = field(default_factory=dict)
     spine_memo: dict[tuple[Attributes, str, Attributes, str, Attributes], tuple[float, Node | None]] = field(
         default_factory=dict
@@ -251,17 +255,20 @@ class Search:
         return (cost, Node(u, (spine, *inner))) if spine is not None else (inf, None)
 
     def signature(self, path: Attributes, part: Attributes, v: str) -> object:
-        """Return what tells the counters of two components apart: equal ones are filled once."""
+        """Return what tells the counters of two components apart: equal ones are filled once.
+
+        A pair that is to differ is a filter in one component's loops, and nothing would be one in the other's: such are apart.
+        """
         scope = path | part | {v}
+        if any(pair <= scope and part & pair for pair in self.differing | self.apart):
+            return part
         mine = [p for p in self.draft.parts if set(p.attributes) <= scope and part & set(p.attributes)]
         limits = [r for r in self.draft.restrictions if {r.smaller, r.larger} <= scope and part & {r.smaller, r.larger}]
-        pairs = [pair for pair in self.apart if pair <= scope and part & pair]
         shapes = []
         for order in permutations(sorted(part)):
             names = {a: a for a in scope} | {a: f"#{i}" for i, a in enumerate(order)}
             texts = [self.shape(p.renamed(names)) for p in mine]
             texts += [f"{names[r.smaller]} << {names[r.larger]}" for r in limits]
-            texts += [" # ".join(sorted(names[a] for a in pair)) for pair in pairs]
             shapes.append(tuple(sorted(texts)))
         return min(shapes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 STRATEGIES = ("auto", "shared")
 
 BATCH_SIZE = 1 << 18
-"""B': the proposals that one run keeps alive at a step."""
+"""B': the proposals that a run on batches keeps alive at a step, and the matches that a task holds at once."""
 
 PART_SIZE = 1 << 21
 """Rows that a task of a build holds at once, about: its memory follows this, whatever the size of the graph."""

@@ -1,4 +1,4 @@
-"""Explain a query: its meaning, its plan as numbered rules, and, where there is data, what to expect and what happened."""
+"""Explain a query: its meaning, its plan as rules and as loops to count, and, with data, what to expect and what happened."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def explain(
     if any(known.of(atom).symmetric for atom in read.values()):
         lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
     lines += ["", plan_text, "", "a count is", *(f"  {line}" for line in str(count_plan(query, known)).splitlines())]
-    if "code(" in plan_text:
+    if any("code(" in line for line in lines):
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
     if statistics is not None:
         lines.append("")
@@ -56,10 +56,10 @@ def explain(
 
 
 def _analysis(stats: dict[str, Any]) -> list[str]:
-    rows = [("step", "attribute", "candidates", "prefixes")]
+    rows = [("sum", "over", "candidates", "prefixes")]
     rows += [
-        (str(i), step["attribute"], f"{step['candidates']:,}", f"{step['prefixes']:,}")
-        for i, step in enumerate(stats["steps"], start=1)
+        (str(step["term"] + 1), step["attribute"], f"{step['candidates']:,}", f"{step['prefixes']:,}")
+        for step in stats["steps"]
     ]
     widths = [max(len(row[c]) for row in rows) for c in range(4)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

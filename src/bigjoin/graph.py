@@ -195,7 +195,7 @@ class Graph:
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Flags],
     ) -> int:
-        """Write the matches to one Parquet or CSV file, by its suffix, and return how many there are.
+        """Write the matches to one Parquet or CSV file, by its suffix, and return how many rows there are.
 
         The tasks write the rows themselves. The file appears when it is complete, and replaces one of the same name.
         """

@@ -18,7 +18,7 @@ from bigjoin.languages import parse
 @click.option("--analyze", is_flag=True, help="Also run the query, and show what each step did.")
 @query_options
 def explain(query: str, source: str | None, analyze: bool, options: Options) -> None:
-    """Print the plan of QUERY as numbered rules: a seed, then one Extend step for each further attribute.
+    """Print the plan of QUERY as numbered rules, a seed and one Extend step for each further attribute, and as loops to count.
 
     With SOURCE, the plan for that graph, its sizes and the AGM bound; with --analyze, also what really happened.
     """

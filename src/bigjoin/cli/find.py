@@ -34,7 +34,7 @@ SCREENFUL = 20
 @click.argument("query")
 @click.argument("source")
 @click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet or .csv file.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches; factorized: rows.")
 @click.option("--factorized", is_flag=True, help="Give lists of values of attributes that are independent, not their products.")
 @query_options
 def find(query: str, source: str, output: Path | None, limit: int | None, factorized: bool, options: Options) -> None:
@@ -66,11 +66,16 @@ def find(query: str, source: str, output: Path | None, limit: int | None, factor
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
     if output is not None:
-        click.echo(f"{rows:,} {'match' if rows == 1 else 'matches'} in {output}", err=True)
+        click.echo(f"{rows:,} {_kind(factorized, one=rows == 1)} in {output}", err=True)
         return
     show(table)
     if limit is None and table.num_rows == SCREENFUL:
-        click.echo(f"the first {SCREENFUL} matches; --limit N shows more, -o FILE writes all", err=True)
+        click.echo(f"the first {SCREENFUL} {_kind(factorized)}; --limit N shows more, -o FILE writes all", err=True)
+
+
+def _kind(factorized: bool, *, one: bool = False) -> str:
+    """Return what a row is: a match, or a product of lists."""
+    return f"row{'s' * (not one)} of lists" if factorized else "match" if one else "matches"
 
 
 def show(table: pa.Table) -> None:

@@ -27,7 +27,7 @@ _QUERY = [
     click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
     click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
 ]
-_BATCH = "Proposals alive in a task; memory follows it."
+_BATCH = "Matches that a task finds before it hands them on; memory follows it. A count lists none."
 _RUN = [
     click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help="Where steps run."),
     click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Tasks to deal the seeds to [default: cores]."),

@@ -94,8 +94,8 @@ class Estimate:
             a, b, atom = min(edges, key=lambda edge: self._pair("shared", edge[0], edge[1], edge[2], neighbours))
             estimate = self._pair("shared", a, b, atom, neighbours)
             others = [c for c in neighbours if c not in (a, b)]
-            for i, _ in enumerate(others):
-                deeper = self._continued(a, b, atom, neighbours, others[0])
+            for i, other in enumerate(others):
+                deeper = self._continued(a, b, atom, neighbours, other)
                 estimate = (
                     min(estimate, deeper) if i == 0 else estimate * min(1.0, deeper / max(estimate, deeper, 1e-9) + CLOSURE)
                 )

@@ -36,7 +36,7 @@ RANGES_PER_TASK = 32
 """Ranges dealt to each task: the estimate looks one step ahead, and many small ranges even out what it does not see."""
 
 LIMITED_BATCH = 4096
-"""Proposals alive at a step while a limit asks for few matches."""
+"""Matches that a task holds at once while a limit asks for few."""
 
 # Types, not their names: Spark would ask the JVM to parse those, for every query.
 _COUNT = StructType([StructField("count", StringType()), StructField("stats", StringType())])

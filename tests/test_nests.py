@@ -17,7 +17,7 @@ from bigjoin.indexing import build_index
 from bigjoin.join import compiled
 from bigjoin.join.bind import bind
 from bigjoin.join.compiled import Counting
-from bigjoin.join.generate import Generator
+from bigjoin.join.count_source import CountSource
 from bigjoin.join.generic_join import count_matches
 from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
@@ -111,7 +111,7 @@ def test_counts_beyond_64_bits_are_those_of_the_plain_way(tmp_path):
     with mock.patch.object(compiled, "load", interpreted):
         assert counting._count_by_primes(counting.ranges(2), 10**30) == counting.count(counting.ranges(2))
         assert counting.count(counting.ranges(2)) == sum(d**8 for d in degrees)
-    assert "prime" in Generator(plan.terms[0], counting.binder, modular=True).counting()
+    assert "prime" in CountSource(plan.terms[0], counting.binder, modular=True).counting()
 
 
 def test_a_long_path_is_counted_by_values_that_are_kept(tmp_path):

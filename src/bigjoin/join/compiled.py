@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.join.bind import Binder, Relations
-from bigjoin.join.generate import Generator
+from bigjoin.join.count_source import CountSource
+from bigjoin.join.list_source import ListSource
+from bigjoin.join.set_source import SetSource
 from bigjoin.join.stages import BoundLoop
 from bigjoin.kernels.generated import load
 from bigjoin.query.nest import Term
@@ -42,7 +44,7 @@ class Counting:
     def __init__(self, term: Term, query: Query, index: Relations) -> None:
         self.binder = Binder(query, term.attributes, index)
         self.term = term
-        self.generator = Generator(term, self.binder)
+        self.generator = CountSource(term, self.binder)
         self.source = self.generator.counting()
         self.tally = np.zeros(2 * self.generator.loops, np.int64)
 
@@ -69,7 +71,7 @@ class Counting:
         """Count modulo several primes, whose product is beyond any count, and put the count together."""
         total, product = 0, 1
         for prime in _primes():
-            generator = Generator(self.term, self.binder, modular=True)
+            generator = CountSource(self.term, self.binder, modular=True)
             run = self._function(generator, generator.counting(), prime)
             rest = sum(int(run(*r)) for r in ranges) % prime
             total += product * ((rest - total) * pow(product, -1, prime) % prime)
@@ -78,7 +80,7 @@ class Counting:
                 return total
         raise AssertionError("there are enough primes")
 
-    def _function(self, generator: Generator, source: str, *more: int) -> Callable[..., Any]:
+    def _function(self, generator: SetSource, source: str, *more: int) -> Callable[..., Any]:
         constants = np.array(generator.constants or [0], np.int64)
         return partial(_call, load(source), (self.tally, constants, *more, *generator.arrays.values()))
 
@@ -129,7 +131,7 @@ class Listing:
 
     def __init__(self, term: Term, query: Query, index: Relations, *, factorized: bool = False) -> None:
         self.term = term
-        self.generator = Generator(term, Binder(query, term.attributes, index), factorized=factorized)
+        self.generator = ListSource(term, Binder(query, term.attributes, index), factorized=factorized)
         self.source = self.generator.listing()
         self.tails = [loop.loop.attribute for loop in self.generator.tails]
         self.attributes = [a for a in term.attributes if a not in self.tails]
@@ -170,7 +172,7 @@ def _primes() -> Iterator[int]:
             yield number
 
 
-def equal_ranges(generator: Generator, parts: int) -> list[Range]:
+def equal_ranges(generator: SetSource, parts: int) -> list[Range]:
     """Cut the seeds into ranges of about equal work: that of a seed is one, and the list that is read next for each value."""
     root = generator.root
     trie, divisible = generator.seeds
@@ -204,7 +206,7 @@ def equal_ranges(generator: Generator, parts: int) -> list[Range]:
     return [(int(f), int(n), int(a), int(b)) for f, n, a, b in zip(firsts, lasts, ends[:-1], ends[1:], strict=True)]
 
 
-def _work(generator: Generator, trie: Trie, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+def _work(generator: SetSource, trie: Trie, positions: NDArray[np.int64]) -> NDArray[np.float64]:
     """Estimate the work behind tuples of the seed."""
     values = trie.levels[0].values[positions]
     work = np.ones(len(positions))
@@ -217,7 +219,7 @@ def _work(generator: Generator, trie: Trie, positions: NDArray[np.int64]) -> NDA
     return work
 
 
-def _next_list(generator: Generator, child: BoundLoop) -> Trie | None:
+def _next_list(generator: SetSource, child: BoundLoop) -> Trie | None:
     """Return the lists that the first loop inside a child of the root reads by the child's attribute."""
     for loop in child.walk():
         for _, found in loop.stages:

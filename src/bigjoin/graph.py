@@ -96,7 +96,7 @@ class Graph:
         return graph
 
     @cached_property
-    def _count_jobs(self) -> dict[tuple[str, int], shared.CountJob]:
+    def _count_jobs(self) -> dict[tuple[str, int], tuple[shared.CountJob, DataFrame]]:
         """Plans of counts, cut for tasks: a query that is asked again, of an index that never changes, has the same one."""
         return {}
 
@@ -148,9 +148,9 @@ class Graph:
         started = time.perf_counter()
         asked = _query(query, flags)
         self._check(strategy, workers=(workers, 1), batch_size=(batch_size, 1))
-        job = self._count_job(asked, workers or parallelism(spark))
+        job, frame = self._count_job(asked, workers or parallelism(spark))
         planned = time.perf_counter()
-        number, stats = shared.count(spark, job, progress=progress)
+        number, stats = shared.count(spark, job, frame=frame, progress=progress)
         finished = time.perf_counter()
         count = Count(number)
         count.seconds, count.strategy, count.workers = finished - started, "shared", len(job.ranges)
@@ -266,13 +266,14 @@ class Graph:
         tasks = workers or parallelism(self.spark)
         return shared.prepare(term, query, self.index, tasks=tasks, batch_size=batch_size, limit=limit, factorized=factorized)
 
-    def _count_job(self, query: Query, tasks: int) -> shared.CountJob:
+    def _count_job(self, query: Query, tasks: int) -> tuple[shared.CountJob, DataFrame]:
         asked = (repr(query), tasks)  # text, as 1 and true are equal constants to Python
         if asked not in self._count_jobs:
             if len(self._count_jobs) >= KEPT_JOBS:
                 del self._count_jobs[next(iter(self._count_jobs))]
             chosen = count_plan(query, self.index.statistics)
-            self._count_jobs[asked] = shared.prepare_count(chosen, self.index, tasks=tasks)
+            job = shared.prepare_count(chosen, self.index, tasks=tasks)
+            self._count_jobs[asked] = job, shared.counts(self.spark, job)
         return self._count_jobs[asked]
 
     def _check(self, strategy: str, **values: tuple[int | None, int]) -> None:

@@ -95,10 +95,17 @@ def prepare_count(plan: CountPlan, index: Index, *, tasks: int) -> CountJob:
     return CountJob(plan, index, tuple(mine for mine in dealt if any(mine)) or (((),) * len(terms),))
 
 
-def count(spark: SparkSession, job: CountJob, *, progress: Callable[[float], None] | None = None) -> tuple[int, dict[str, Any]]:
-    """Return the number of matches, and what the run did."""
+def counts(spark: SparkSession, job: CountJob, meter: str | None = None) -> DataFrame:
+    """Return the count of each task as a lazy DataFrame, which Spark plans once, however often it is asked for."""
+    return _run(spark, len(job.ranges), _count_task(job, meter), _COUNT)
+
+
+def count(
+    spark: SparkSession, job: CountJob, *, frame: DataFrame | None = None, progress: Callable[[float], None] | None = None
+) -> tuple[int, dict[str, Any]]:
+    """Return the number of matches, and what the run did; `frame` is that of `counts`, if there is one already."""
     with watching(sum(len(ranges) for task in job.ranges for ranges in task), progress) as meter:
-        rows = _run(spark, len(job.ranges), _count_task(job, meter), _COUNT).toArrow()
+        rows = (frame if frame is not None and meter is None else counts(spark, job, meter)).toArrow()
     stats = [json.loads(row) for row in rows["stats"].to_pylist()]
     # Counts travel as text and are added up as Python integers: they may exceed 64 bits.
     total = sum(int(n) for n in rows["count"].to_pylist())

@@ -15,6 +15,7 @@ import pytest
 
 import bigjoin as bj
 from bigjoin import indexing
+from bigjoin.errors import OutputError
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
 from bigjoin.ingest import parquet, text
@@ -333,6 +334,32 @@ def test_flags_refine_a_query_that_is_parsed_already(spark):
     assert graph.count(parsed) == 6
     assert graph.count(parsed, unique=True) == 1
     assert graph.count(parsed, where="a1 < a2") == 3
+
+
+def test_factorized_rows_stand_for_products_of_lists(spark, tmp_path):
+    star = pa.table({"src": [0] * 5 + [7], "dst": [1, 2, 3, 4, 5, 8]})
+    graph = bj.Graph(star, spark=spark)
+    rows = graph.find("3-star", factorized=True).collect()
+    assert {(row["a1"], *(len(row[name]) for name in ("a2", "a3", "a4"))) for row in rows} == {(0, 5, 5, 5), (7, 1, 1, 1)}
+    assert graph.write("3-star", tmp_path / "stars.parquet", factorized=True) == 2
+    written = pq.read_table(tmp_path / "stars.parquet")
+    assert sum(len(a) * len(b) * len(c) for a, b, c in zip(*(written[n].to_pylist() for n in ("a2", "a3", "a4")), strict=True)) == 126
+    with pytest.raises(OutputError, match="CSV has no lists"):
+        graph.write("3-star", tmp_path / "stars.csv", factorized=True)
+    assert graph.find("triangle", factorized=True, limit=0).collect() == []
+
+
+def test_a_count_may_have_more_than_64_bits(spark):
+    graph = bj.Graph(pa.table({"src": [0] * 300, "dst": list(range(1, 301))}), spark=spark)
+    assert graph.count("12-star") == 300**12
+    assert graph.count("12-star") == 300**12
+
+
+def test_constants_of_two_types_are_two_questions(spark):
+    graph = bj.Graph(pa.table({"src": [1, 2], "dst": [2, 3], "w": [1, 2]}), spark=spark)
+    assert graph.count("q(a,b,e) := edge(a,b,e), e.w = 1") == 1
+    with pytest.raises(bj.QueryError):
+        graph.count("q(a,b,e) := edge(a,b,e), e.w = true")
 
 
 def test_explain_tells_what_happened(spark):

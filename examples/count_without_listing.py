@@ -1,0 +1,21 @@
+"""Count what could never be listed, see how, and keep matches as lists instead of their products.
+
+Run it with: .venv/bin/python examples/count_without_listing.py
+"""
+
+import pyarrow as pa
+
+import bigjoin as bj
+
+# An account that pays 300 others, two of which pay each other.
+hub = pa.table({"src": [0] * 300 + [1, 2], "dst": [*range(1, 301), 2, 1]})
+graph = bj.Graph(hub)
+
+print(graph.count("10-star"))  # ten payments of one account, in any order: a number of 25 digits
+print(graph.count("4-star", unique=True))  # four different payees, each choice once
+
+print(graph.explain("4-star", unique=True).split("a count is\n")[1].split("\n\n")[0])
+
+stars = graph.find("q(a, b, c) := edge(a, b), edge(a, c)", factorized=True)
+for row in sorted(stars.collect(), key=lambda row: row["a"]):
+    print(row["a"], "pays", len(row["b"]), "x", len(row["c"]))

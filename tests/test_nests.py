@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections import Counter
 from itertools import permutations
@@ -86,6 +88,27 @@ def test_generated_source_holds_nothing_of_the_query(tmp_path):
     )
     counting = Counting(count_plan(query, index.statistics).terms[0], query, index)
     assert not any(word in counting.source for word in ("password", "other", "secret", "31337", "amount"))
+
+
+def test_compiled_functions_are_found_by_later_processes(tmp_path):
+    """The second process compiles nothing, neither the plan nor what it calls."""
+    build_index(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), tmp_path / "index")
+    program = (
+        "import sys; from bigjoin.index.directory import Index; from bigjoin.languages import parse\n"
+        "from bigjoin.join.compiled import Counting; from bigjoin.kernels.jit import compilations\n"
+        "from bigjoin.planner import count_plan\n"
+        "index, query = Index.open(sys.argv[1]), parse('3-cycle')\n"
+        "counting = Counting(count_plan(query, index.statistics).terms[0], query, index)\n"
+        "print(counting.count(counting.ranges(2)), compilations())"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", program, str(tmp_path / "index")]
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split() for _ in range(2)
+    )
+    assert first[0] == second[0] == "3"
+    assert int(first[1]) > 0
+    assert second[1] == "0"
 
 
 def star(leaves: int, tmp_path) -> tuple:

@@ -343,7 +343,10 @@ def test_factorized_rows_stand_for_products_of_lists(spark, tmp_path):
     assert {(row["a1"], *(len(row[name]) for name in ("a2", "a3", "a4"))) for row in rows} == {(0, 5, 5, 5), (7, 1, 1, 1)}
     assert graph.write("3-star", tmp_path / "stars.parquet", factorized=True) == 2
     written = pq.read_table(tmp_path / "stars.parquet")
-    assert sum(len(a) * len(b) * len(c) for a, b, c in zip(*(written[n].to_pylist() for n in ("a2", "a3", "a4")), strict=True)) == 126
+    assert (
+        sum(len(a) * len(b) * len(c) for a, b, c in zip(*(written[n].to_pylist() for n in ("a2", "a3", "a4")), strict=True))
+        == 126
+    )
     with pytest.raises(OutputError, match="CSV has no lists"):
         graph.write("3-star", tmp_path / "stars.csv", factorized=True)
     assert graph.find("triangle", factorized=True, limit=0).collect() == []

@@ -7,6 +7,7 @@ hash, and imported from there: workers and later runs find it compiled.
 from __future__ import annotations
 
 import importlib.util
+import sys
 import tempfile
 import uuid
 from functools import lru_cache
@@ -28,11 +29,12 @@ def load(source: str) -> Any:
         file = _written(source, Path(cache_folder()) / "plans" / f"{name}.py")
     except OSError:  # a full disk, or a folder that is not ours: compile for this process alone
         file = _written(source, Path(tempfile.mkdtemp(prefix="bigjoin-plan-")) / f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"bigjoin.kernels.{name}", file)
+    spec = importlib.util.spec_from_file_location(qualified := f"bigjoin.kernels.{name}", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.modules[qualified] = module  # where numba looks for the module of cached machine code
     return module.run
 
 

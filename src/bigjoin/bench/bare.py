@@ -17,13 +17,14 @@ from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 
 
-def count_alone(plan: CountPlan, index: Index) -> int:
-    """Count as a task does that has all of the seeds."""
-    total = 0
+def count_alone(plan: CountPlan, index: Index) -> tuple[int, int]:
+    """Count as a task does that has all of the seeds, and return beside the count how many values loops went through."""
+    total = built = 0
     for term in plan.terms:
         counting = Counting(term, plan.query, index)
         total += term.times * counting.count(counting.ranges(1))
-    return total // plan.divisor
+        built += sum(int(counting.tally[loop.number]) for loop in counting.generator.root.everything() if not loop.is_counted)
+    return total // plan.divisor, built
 
 
 def count_in_batches(plan: Plan, index: Index) -> tuple[int, int]:

@@ -74,6 +74,7 @@ CONTENDERS: dict[str, Contender] = {
     "spark-start": Contender("Spark alone", "starting:SparkStart"),
     "vertex-at-a-time": Contender("vertex at a time", "one_thread:Steps", threads=1),
     "edge-at-a-time": Contender("edge at a time", "one_thread:Steps", options={"edge_at_a_time": True}, threads=1),
+    "factorized": Contender("factorized", "one_thread:Alone", threads=1),
     "one-thread": Contender("one thread, no Spark", "one_thread:Alone", threads=1),
     "spark-one": Contender("Spark, 1 core", "bigjoin:Bigjoin", threads=1),
     "spark-two": Contender("Spark, 2 cores", "bigjoin:Bigjoin", threads=2),

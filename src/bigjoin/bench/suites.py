@@ -110,11 +110,12 @@ SUITES: dict[str, Suite] = {
             "The same plans in our own framework, one thread, batches of prefixes: once with every step intersecting "
             "all its extenders, once with every step following one edge and checking the others, as binary joins do. "
             "*Intermediate* is what is built: prefixes there, extensions along the one edge here. Plain (vertices "
-            "differ) and with symmetry broken.",
+            "differ) and with symmetry broken. *Factorized* is how we count: loops, multiplied where they are independent; "
+            "intermediate are the values that they go through.",
             (BUNDLED,),
             UNDIRECTED,
             _asked(PAPER[:4], DISTINCT, UNIQUE),
-            ("vertex-at-a-time", "edge-at-a-time"),
+            ("vertex-at-a-time", "edge-at-a-time", "factorized"),
             _asked(("triangle",), UNIQUE),
             versus=False,
         ),

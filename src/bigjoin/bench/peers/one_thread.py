@@ -42,7 +42,8 @@ class Alone:
         """Count."""
         if question not in self._plans:
             self._plans[question] = count_plan(self.query(question), self.index.statistics)
-        return Answer(count_alone(self._plans[question], self.index))
+        count, built = count_alone(self._plans[question], self.index)
+        return Answer(count, figures={"intermediate": built})
 
     def query(self, question: Question) -> Query:
         """Return the query that a question is about."""

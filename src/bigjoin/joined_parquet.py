@@ -8,9 +8,10 @@ https://parquet.apache.org/docs/file-format/metadata/ and Thrift's compact proto
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 MAGIC = b"PAR1"
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
@@ -18,7 +19,8 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _ST
 # Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
 _NUM_ROWS, _ROW_GROUPS = 3, 4
 _COLUMNS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7
-_CHUNK_OFFSET, _META_DATA, _OFFSET_INDEX, _COLUMN_INDEX = 2, 3, 4, 6
+_CHUNK_OFFSET, _META_DATA = 2, 3
+_PAGE_INDEX = (4, 5, 6, 7)  # optional, and full of positions of its own
 _PAGE_OFFSETS = (9, 10, 11, 14)
 
 Struct = dict[int, tuple[int, Any]]
@@ -26,29 +28,21 @@ Struct = dict[int, tuple[int, Any]]
 
 
 def join_parquet(parts: Sequence[Path], whole: Path) -> None:
-    """Write one file with the row groups of all parts, in order; the parts have the same columns."""
-    footer: Struct = {}
-    with whole.open("wb") as sink:
-        sink.write(MAGIC)
-        for part in parts:
+    """Make one file of the row groups of all parts, which have the same columns; the first part becomes the whole."""
+    parts[0].replace(whole)
+    with whole.open("r+b") as sink:
+        footer, end = _footer(sink)
+        groups = footer[_ROW_GROUPS][1][1]
+        sink.seek(end)
+        sink.truncate()
+        for part in parts[1:]:
             with part.open("rb") as source:
-                size = part.stat().st_size
-                source.seek(size - 8)
-                length = int.from_bytes(source.read(4), "little")
-                source.seek(size - 8 - length)
-                read = _Reader(source.read(length)).struct()
+                read, end = _footer(source)
                 moved = sink.tell() - len(MAGIC)
-                source.seek(len(MAGIC))
-                _copy(source, sink, size - 8 - length - len(MAGIC))
-            groups = [_moved(group, moved) for group in read[_ROW_GROUPS][1][1]]
-            if footer:
-                kind, (of, known) = footer[_ROW_GROUPS]
-                groups = [*known, *groups]
-                footer[_ROW_GROUPS] = (kind, (of, groups))
-                footer[_NUM_ROWS] = (_I64, footer[_NUM_ROWS][1] + read[_NUM_ROWS][1])
-            else:
-                footer = {**read, _ROW_GROUPS: (_LIST, (_STRUCT, groups))}
-        for ordinal, group in enumerate(footer[_ROW_GROUPS][1][1]):
+                _copy(source, sink, len(MAGIC), end)
+            groups += [_moved(group, moved) for group in read[_ROW_GROUPS][1][1]]
+            footer[_NUM_ROWS] = (_I64, footer[_NUM_ROWS][1] + read[_NUM_ROWS][1])
+        for ordinal, group in enumerate(groups):
             if _ORDINAL in group and ordinal < 1 << 15:
                 group[_ORDINAL] = (_I16, ordinal)
             else:
@@ -57,11 +51,23 @@ def join_parquet(parts: Sequence[Path], whole: Path) -> None:
         sink.write(written + len(written).to_bytes(4, "little") + MAGIC)
 
 
-def _copy(source: Any, sink: Any, size: int) -> None:
-    while size:
-        block = source.read(min(size, 1 << 22))
-        sink.write(block)
-        size -= len(block)
+def _footer(file: BinaryIO) -> tuple[Struct, int]:
+    """Return what a file's footer says, and where the pages before it end."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(size - 8)
+    length = int.from_bytes(file.read(4), "little")
+    end = size - 8 - length
+    file.seek(end)
+    return _Reader(file.read(length)).struct(), end
+
+
+def _copy(source: BinaryIO, sink: BinaryIO, first: int, last: int) -> None:
+    """Append a stretch of one file to another, within the kernel."""
+    sink.flush()
+    os.lseek(sink.fileno(), 0, os.SEEK_END)
+    while first < last:
+        first += os.sendfile(sink.fileno(), source.fileno(), first, last - first)
+    sink.seek(0, os.SEEK_END)
 
 
 def _moved(group: Struct, by: int) -> Struct:
@@ -69,7 +75,8 @@ def _moved(group: Struct, by: int) -> Struct:
     chunks = []
     for chunk in group[_COLUMNS][1][1]:
         pages = _shifted(chunk[_META_DATA][1], _PAGE_OFFSETS, by)
-        chunks.append({**_shifted(chunk, (_CHUNK_OFFSET, _OFFSET_INDEX, _COLUMN_INDEX), by), _META_DATA: (_STRUCT, pages)})
+        kept = {field: value for field, value in chunk.items() if field not in _PAGE_INDEX}
+        chunks.append({**_shifted(kept, (_CHUNK_OFFSET,), by), _META_DATA: (_STRUCT, pages)})
     return {**_shifted(group, (_GROUP_OFFSET,), by), _COLUMNS: (_LIST, (_STRUCT, chunks))}
 
 

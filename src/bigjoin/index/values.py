@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bigjoin.kernels.gather import gather
 from bigjoin.query.query import Value
 
 Column: TypeAlias = pa.ChunkedArray
@@ -21,6 +22,7 @@ Column: TypeAlias = pa.ChunkedArray
 NUMBER, TEXT, TIME, BOOLEAN, BYTES = "a number", "text", "a time", "a truth value", "bytes"
 
 _MICROSECONDS = {"s": Fraction(10**6), "ms": Fraction(10**3), "us": Fraction(1), "ns": Fraction(1, 10**3)}
+_GATHERED = (pa.int32(), pa.int64(), pa.float64())
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -82,8 +84,10 @@ def instant(text: str) -> Fraction | None:
 def take(column: pa.Array | Column, codes: NDArray[Any]) -> pa.Array:
     """Return the values of codes; a column in several pieces costs no more than the pieces that the codes lie in."""
     pieces = [column] if isinstance(column, pa.Array) else column.chunks
-    if len(pieces) == 1 and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)) and not column.null_count:
-        return pa.array(pieces[0].to_numpy()[codes])  # several times as fast as Arrow's own way
+    if len(pieces) == 1 and column.type in _GATHERED and not column.null_count:
+        found = np.empty(len(codes), pieces[0].type.to_pandas_dtype())  # several times as fast as Arrow's own way
+        gather(pieces[0].to_numpy(), codes, found)
+        return pa.array(found)
     if len(pieces) == 1:
         return pieces[0].take(pa.array(codes))
     if not len(codes):

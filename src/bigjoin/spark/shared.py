@@ -35,6 +35,9 @@ from bigjoin.spark.progress import Meter, watching
 RANGES_PER_TASK = 32
 """Ranges dealt to each task: the estimate looks one step ahead, and many small ranges even out what it does not see."""
 
+ROW_GROUP = 1 << 20
+"""Rows of a group in a file, which are found and written at once."""
+
 LIMITED_BATCH = 4096
 """Matches that a task holds at once while a limit asks for few."""
 
@@ -195,7 +198,7 @@ def _in_unit(kind: pa.DataType, unit: str, only: str | None = None) -> pa.DataTy
 def _write_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
     def task(number: int) -> Iterator[pa.RecordBatch]:
         file = Path(folder) / f"part-{number:05d}-{uuid.uuid4().hex}{suffix}"
-        batches = _decoded(job, number, meter)
+        batches = _decoded(replace(job, batch_size=max(job.batch_size, ROW_GROUP)), number, meter)
         first = next(batches, None)
         if first is None:
             return

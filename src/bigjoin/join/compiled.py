@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import isqrt, prod
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -93,18 +93,7 @@ class Counting:
         A loop has at most as many values as its longest list; and all matches are at most the product of relations that cover
         the attributes.
         """
-        counters: dict[int, int] = {}
-
-        def most(loop: BoundLoop, *, only_ways: bool = False) -> int:
-            """Return what a loop's sum cannot exceed, or the ways to reach one value of it."""
-            lists = [part for _, found in loop.stages[-1:] for part in found.lists]
-            values = min([self.generator.lengths[part.trie] for part in lists] or [self.binder.size(loop.loop.attribute)])
-            for number, spine in loop.counters:
-                counters[number] = most(spine)
-            inside = prod(most(child) for child in loop.inner) * prod(counters[number] for number in loop.loop.weights)
-            return max(1, inside if only_ways else values * inside)
-
-        each = most(self.generator.root, only_ways=True)
+        each = self.generator.most_inside(self.generator.root)
         weights = [loop.weights for loop in self.term.root.walk()]
         whole = each * max(1, self._seeds())
         if all(len(set(numbers)) == len(numbers) for numbers in weights):  # else a counter stands for several attributes

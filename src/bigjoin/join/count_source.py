@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -22,6 +23,8 @@ class CountSource(SetSource):
     def __init__(self, term: Term, binder: Binder, *, modular: bool = False) -> None:
         super().__init__(term, binder)
         self.modular = modular
+        self.entries: dict[int, int] = {}
+        """What the entries of a counter cannot exceed."""
 
     def counting(self) -> str:
         """Return the source of a function that returns a count."""
@@ -51,7 +54,7 @@ class CountSource(SetSource):
         factors = []
         for number in loop.loop.weights:
             factors.append(self.name("f"))
-            self.line(f"{factors[-1]} = w{number}[{x}]")
+            self.line(f"{factors[-1]} = int64(w{number}[{x}])")
             self.open(f"{factors[-1]} != 0")
         self.inside(loop, factors, sink)
         self.level = level
@@ -128,12 +131,25 @@ class CountSource(SetSource):
         self.body(loop, sink)
         self.level = level
 
+    def most(self, loop: BoundLoop) -> int:
+        """Return what the sum of a loop cannot exceed: it has at most as many values as its shortest list can be long."""
+        lists = [part for _, found in loop.stages[-1:] for part in found.lists]
+        values = min([self.lengths[part.trie] for part in lists] or [self.binder.size(loop.loop.attribute)])
+        return max(1, values * self.most_inside(loop))
+
+    def most_inside(self, loop: BoundLoop) -> int:
+        """Return what one value of a loop cannot exceed."""
+        for number, spine in loop.counters:
+            self.entries[number] = self.most(spine)
+        return max(1, prod(map(self.most, loop.inner)) * prod(self.entries[number] for number in loop.loop.weights))
+
     def fill(self, number: int, spine: BoundLoop) -> None:
         """Write the loops that fill a counter."""
         attribute = next(loop for loop in spine.loop.walk() if loop.collects == number).attribute
         x, size = f"x{self.binder.order.index(attribute)}", self.binder.size(attribute)
-        self.arrays[f"w{number}"] = np.zeros(size, np.int64)
-        self.arrays[f"touched{number}"] = np.empty(size, np.int64)
+        fits = not self.modular and self.most(spine) < 1 << 31
+        self.arrays[f"w{number}"] = np.zeros(size, np.int32 if fits else np.int64)  # half the memory, half the misses
+        self.arrays[f"touched{number}"] = np.empty(size, self.code_type)
         self.line(f"reached{number} = 0")
 
         def collect(factors: list[str]) -> None:

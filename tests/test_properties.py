@@ -122,7 +122,7 @@ def test_every_attribute_order_gives_the_same_rows(question, random):
             assert ordered(query, found, directed) == ordered(query, wanted, directed)
 
 
-@thorough
+@brief
 @given(questions(), st.randoms(use_true_random=False))
 def test_every_way_to_count_gives_the_same_number(question, random):
     """Estimates that are drawn at random make the planner choose nests that it would never choose."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bigjoin.kernels.jit import kernel
-from bigjoin.kernels.sets import common
+from bigjoin.kernels.sets import common, position_of
 
 
 @kernel
@@ -56,12 +56,5 @@ def continued_sizes(
             )
             for k in range(n):
                 code = buffer[k]
-                low, high = third_offsets[c], third_offsets[c + 1]
-                while low < high:
-                    middle = (low + high) >> 1
-                    if third_values[middle] < code:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if low < third_offsets[c + 1] and third_values[low] == code:
+                if position_of(third_values, third_offsets[c], third_offsets[c + 1], code) >= 0:
                     sizes[i] += 1

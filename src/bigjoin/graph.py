@@ -12,7 +12,7 @@ from typing import Any, Unpack
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.defaults import BATCH_SIZE, STRATEGIES
-from bigjoin.errors import BigjoinError, OutputError, did_you_mean
+from bigjoin.errors import BigjoinError, did_you_mean
 from bigjoin.explain import explain
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.indexing import Rows, build_index, undirected_copy
@@ -200,10 +200,8 @@ class Graph:
         The tasks write the rows themselves. The file appears when it is complete, and replaces one of the same name.
         """
         target = Path(path)
-        check_target(target)
+        check_target(target, lists=factorized)
         job = self._prepare(_query(query, flags), strategy, workers, batch_size, limit, factorized)
-        if factorized and target.suffix.lower() == ".csv":
-            raise OutputError("CSV has no lists, which factorized matches are made of; write to a .parquet file")
         with staging(target) as folder:
             parts = shared.write(self.spark, job, folder, target.suffix.lower(), progress=progress)
             assemble([file for file, _ in parts], shared.schema(job, self.index), target, folder)

@@ -19,10 +19,12 @@ from bigjoin.joined_parquet import join_parquet
 SUFFIXES = (".parquet", ".csv")
 
 
-def check_target(target: Path, source: str | None = None) -> None:
+def check_target(target: Path, source: str | None = None, *, lists: bool = False) -> None:
     """Raise OutputError if nothing should or could be written there, before a long run finds out."""
     if target.suffix.lower() not in SUFFIXES:
         raise OutputError(f"cannot tell the format of {target}: end its name in {' or '.join(SUFFIXES)}")
+    if lists and target.suffix.lower() == ".csv":
+        raise OutputError("CSV has no lists, which factorized matches are made of; write to a .parquet file")
     if target.is_dir():
         raise OutputError(f"{target} is a directory; name a file in it")
     if source is not None and target.exists() and Path(source).exists() and target.samefile(source):

@@ -47,7 +47,7 @@ def find(query: str, source: str, output: Path | None, limit: int | None, factor
     if output is not None:
         from bigjoin.output import check_target
 
-        check_target(output, source)
+        check_target(output, source, lists=factorized)
     asked: dict[str, Any] = {"factorized": factorized, **options.run}
     with Reporter(quiet=options.quiet) as report:
         graph = open_graph(source, options, report)

@@ -119,7 +119,6 @@ class Listing:
     """A chain of loops, perhaps with tails side by side at its end, bound to an index and compiled, to find matches."""
 
     def __init__(self, term: Term, query: Query, index: Relations, *, factorized: bool = False) -> None:
-        self.term = term
         self.generator = ListSource(term, Binder(query, term.attributes, index), factorized=factorized)
         self.source = self.generator.listing()
         self.tails = [loop.loop.attribute for loop in self.generator.tails]
@@ -199,7 +198,7 @@ def _work(generator: SetSource, trie: Trie, positions: NDArray[np.int64]) -> NDA
     """Estimate the work behind tuples of the seed."""
     values = trie.levels[0].values[positions]
     work = np.ones(len(positions))
-    child = next(iter([*(spine for _, spine in generator.root.counters), *generator.root.inner]), None)
+    child = next(iter(generator.root.heads), None)
     grown = _next_list(generator, child) if child is not None else None
     if grown is not None:
         offsets = grown.levels[0].offsets

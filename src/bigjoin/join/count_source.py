@@ -36,8 +36,8 @@ class CountSource(SetSource):
     def over_root(self, sink: Sink) -> None:
         root = self.root
         with self.scope():
-            self.hoist([root], -1)
-            with self.marking([root], -1, "last - first"):
+            self.hoist(self.root.heads, -1)
+            with self.marking(self.root.heads, -1, "last - first"):
                 self.line("for n in range(first, last):")
                 self.level += 1
                 self.bind_root()

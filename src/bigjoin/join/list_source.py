@@ -27,8 +27,8 @@ class ListSource(SetSource):
         for i, _ in enumerate(tails):
             self.line(f"used{i} = 0")
         with self.scope():
-            self.hoist([self.root], -1)
-            with self.marking([self.root], -1, "last - first"):
+            self.hoist(self.root.heads, -1)
+            with self.marking(self.root.heads, -1, "last - first"):
                 self.line("for n in range(state[1] if resuming else first, last):")
                 self.level += 1
                 self.bind_root()

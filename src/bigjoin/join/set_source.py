@@ -43,7 +43,7 @@ class SetSource(SourceText):
     @cached_property
     def seeds(self) -> tuple[Trie | None, bool]:
         """The trie whose first lists lead on from the root's codes, and whether a range may end within such a list."""
-        children = [*(spine for _, spine in self.root.counters), *self.root.inner]
+        children = self.root.heads
         lists = [part for child in children for _, found in child.stages for part in found.lists]
         keyed = [part for part in lists if part.key == (self.root.position,)]
         if not keyed:
@@ -105,8 +105,6 @@ class SetSource(SourceText):
 
     def hoist(self, heads: Sequence[BoundLoop], depth: int) -> None:
         """Write the sets that are known at a depth, and go on only if none is empty."""
-        if heads and heads[0] is self.root:
-            heads = [*self.root.inner, *(spine for _, spine in self.root.counters)]
         for loop, want in self.needed(heads, depth):
             if self.lookup(want) is None:
                 tallied = loop if want is loop.stages[-1][1] else None
@@ -118,8 +116,6 @@ class SetSource(SourceText):
     @contextmanager
     def marking(self, heads: Sequence[BoundLoop], depth: int, iterations: str) -> Iterator[None]:
         """Mark the sets of a depth that deeper lists are intersected with, while what is inside runs."""
-        if heads and heads[0] is self.root:
-            heads = [*self.root.inner, *(spine for _, spine in self.root.counters)]
         wanted: dict[SetOf, None] = {}
         for head in heads:
             for loop in head.walk():

@@ -15,6 +15,7 @@ from bigjoin.join.bind import Binder, BoundExtender
 from bigjoin.join.constraints import Condition
 from bigjoin.kernels.compare import NOT_EQUAL
 from bigjoin.query.nest import Loop, Term
+from bigjoin.query.plan import ordered_pairs
 
 Pairs = frozenset[tuple[int, int]]
 """Positions (smaller, larger) of attributes whose codes are known to be in this order."""
@@ -73,6 +74,11 @@ class BoundLoop:
         return len(self.path)
 
     @property
+    def heads(self) -> list[BoundLoop]:
+        """The loops that run for each of its values: those that fill counters, and then those inside."""
+        return [*(spine for _, spine in self.counters), *self.inner]
+
+    @property
     def is_counted(self) -> bool:
         """Whether the size of its set is all that is asked for, perhaps without a few codes that are bound already."""
         plain = all(f.by_code and f.operator == NOT_EQUAL for f in self.condition.filters)
@@ -81,7 +87,7 @@ class BoundLoop:
     def everything(self) -> Iterator[BoundLoop]:
         """Give this loop and all those within it."""
         yield self
-        for child in (*(spine for _, spine in self.counters), *self.inner):
+        for child in self.heads:
             yield from child.everything()
 
     def walk(self) -> Iterator[BoundLoop]:
@@ -112,7 +118,8 @@ class Tries:
 def bind_nest(term: Term, binder: Binder) -> tuple[BoundLoop, Tries, Pairs]:
     """Bind the loops of a term, and find the stages of their sets."""
     tries = Tries()
-    below = _closure({(binder.order.index(r.smaller), binder.order.index(r.larger)) for r in term.restrictions})
+    place = binder.order.index
+    below = frozenset((place(smaller), place(larger)) for smaller, larger in ordered_pairs(term.restrictions))
     numbers = iter(range(len(list(term.root.walk()))))
 
     def bound(loop: Loop, path: tuple[int, ...], counter: int | None = None) -> BoundLoop:
@@ -177,9 +184,3 @@ def _implies(tighter: Bound, bound: Bound, below: Pairs) -> bool:
         return False
     pair = (tighter.position, bound.position)
     return pair in below if bound.op == "<" else pair[::-1] in below if bound.op == ">" else False
-
-
-def _closure(pairs: set[tuple[int, int]]) -> Pairs:
-    while new := {(a, d) for a, b in pairs for c, d in pairs if b == c} - pairs:
-        pairs |= new
-    return frozenset(pairs)

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from bigjoin.kernels.jit import kernel
+from bigjoin.kernels.jit import helper, kernel
 from bigjoin.kernels.sets import common, position_of
+
+
+@helper
+def list_common(first_offsets, first_values, a, offsets, values, b, buffer):
+    """Write what the lists of two nodes share, and return how many codes that is; -1 stands for a key without a list."""
+    if a < 0 or b < 0:
+        return 0
+    first, last = first_offsets[a], first_offsets[a + 1]
+    unmarked = np.zeros(1, np.uint8)
+    return common(first_values, first, last, unmarked, False, values, offsets[b], offsets[b + 1], buffer)
 
 
 @kernel
 def common_sizes(first_offsets, first_values, first_nodes, offsets, values, nodes, buffer, draws, sizes, drawn):
     """Set sizes[i] to how many codes two lists share, and drawn[i] to one of them (number draws[i] of a thousand), or -1."""
-    nothing = np.zeros(1, np.uint8)
     for i in range(len(nodes)):
-        a, b = first_nodes[i], nodes[i]
-        drawn[i] = -1
-        sizes[i] = 0
-        if a >= 0 and b >= 0:
-            n = common(
-                first_values,
-                first_offsets[a],
-                first_offsets[a + 1],
-                nothing,
-                False,
-                values,
-                offsets[b],
-                offsets[b + 1],
-                buffer,
-            )
-            sizes[i] = n
-            if n > 0:
-                drawn[i] = buffer[n * draws[i] // 1000]
+        n = list_common(first_offsets, first_values, first_nodes[i], offsets, values, nodes[i], buffer)
+        sizes[i] = n
+        drawn[i] = buffer[n * draws[i] // 1000] if n > 0 else -1
 
 
 @kernel
@@ -38,23 +32,9 @@ def continued_sizes(
     first_offsets, first_values, first_nodes, offsets, values, nodes, third_offsets, third_values, third_nodes, buffer, sizes
 ):
     """Set sizes[i] to how many codes three lists share."""
-    nothing = np.zeros(1, np.uint8)
     for i in range(len(nodes)):
-        a, b, c = first_nodes[i], nodes[i], third_nodes[i]
+        c = third_nodes[i]
+        n = list_common(first_offsets, first_values, first_nodes[i], offsets, values, nodes[i], buffer) if c >= 0 else 0
         sizes[i] = 0
-        if a >= 0 and b >= 0 and c >= 0:
-            n = common(
-                first_values,
-                first_offsets[a],
-                first_offsets[a + 1],
-                nothing,
-                False,
-                values,
-                offsets[b],
-                offsets[b + 1],
-                buffer,
-            )
-            for k in range(n):
-                code = buffer[k]
-                if position_of(third_values, third_offsets[c], third_offsets[c + 1], code) >= 0:
-                    sizes[i] += 1
+        for k in range(n):
+            sizes[i] += position_of(third_values, third_offsets[c], third_offsets[c + 1], buffer[k]) >= 0

@@ -20,7 +20,7 @@ from math import prod
 
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.isomorphism import Shape, renaming
-from bigjoin.query.plan import Restriction
+from bigjoin.query.plan import Restriction, ordered_pairs
 
 FEW = 4
 """Orbits of which every part may be kept."""
@@ -68,14 +68,6 @@ def restricted(draft: Draft) -> Iterator[tuple[Draft, int]]:
                 if frozenset(restrictions) not in seen:
                     seen.add(frozenset(restrictions))
                     yield replace(draft, restrictions=restrictions), prod(len(o) for o in orbits) // prod(len(o) for o in kept)
-
-
-def ordered_pairs(restrictions: Iterable[Restriction]) -> set[tuple[str, str]]:
-    """Return every (smaller, larger) that the restrictions say or imply."""
-    pairs = {(r.smaller, r.larger) for r in restrictions}
-    while new := {(a, d) for a, b in pairs for c, d in pairs if b == c} - pairs:
-        pairs |= new
-    return pairs
 
 
 def _orbit(shape: Shape, fixed: tuple[str, ...], attribute: str, among: tuple[str, ...]) -> Orbit:

@@ -13,16 +13,17 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import inf, log2
 
-from bigjoin.planner.break_symmetry import ordered_pairs, restricted
+from bigjoin.planner.break_symmetry import restricted
 from bigjoin.planner.build_nest import build_nest, paths
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.estimate import Estimate
 from bigjoin.planner.isomorphism import Shape, renaming
-from bigjoin.planner.keep_distinct import apart
+from bigjoin.planner.keep_distinct import apart, apart_by_atoms
 from bigjoin.planner.search_nest import Found, Node, Pair, Search
 from bigjoin.planner.simplify import canonical_atom
 from bigjoin.query.nest import CountPlan, Term
+from bigjoin.query.plan import ordered_pairs
 from bigjoin.query.query import Comparison
 
 MERGED = 6
@@ -104,7 +105,7 @@ def _discounted(node: Node, draft: Draft, crossing: frozenset[Pair], pairs: froz
     to differ from others, then the tail's set holds it for sure: so it is left out by subtracting one, and the two need not be
     joined. Attributes that are left out of one tail must differ from each other for sure.
     """
-    sure = pairs | _apart_anyway(draft) | {frozenset(pair) for pair in ordered_pairs(draft.restrictions)}
+    sure = pairs | apart_by_atoms(draft) | {frozenset(pair) for pair in ordered_pairs(draft.restrictions)}
     tails = [leaf for leaf in _leaves(node) if not leaf.weights]
     order = {leaf.attribute: i for i, leaf in enumerate(tails)}
     taken: dict[str, frozenset[str]] = dict.fromkeys(order, frozenset())
@@ -186,16 +187,7 @@ def _merged(draft: Draft, crossing: frozenset[Pair], kept: frozenset[Pair]) -> I
             smaller = _renamed(draft, names)
             left = {frozenset(names.get(a, a) for a in pair) for pair in kept}
             if smaller is not None and all(len(pair) == 2 for pair in left):
-                yield times, smaller, frozenset(left) - _apart_anyway(smaller)
-
-
-def _apart_anyway(draft: Draft) -> frozenset[Pair]:
-    """Return the pairs that atoms keep apart, as the relation has no loops."""
-    return frozenset(
-        frozenset(atom.attributes)
-        for atom in draft.positive
-        if len(set(atom.attributes)) == 2 == len(atom.attributes) and draft.statistics.of(atom).loops == 0
-    )
+                yield times, smaller, frozenset(left) - apart_by_atoms(smaller)
 
 
 def _partitions(items: list[str]) -> Iterator[list[list[str]]]:

@@ -6,6 +6,7 @@ name, of column orders, and of versions, so that the same steps serve a static g
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -54,6 +55,14 @@ class Restriction:
 
     def __str__(self) -> str:
         return f"code({self.smaller}) < code({self.larger})"
+
+
+def ordered_pairs(restrictions: Iterable[Restriction]) -> set[tuple[str, str]]:
+    """Return every (smaller, larger) that the restrictions say or imply."""
+    pairs = {(r.smaller, r.larger) for r in restrictions}
+    while new := {(a, d) for a, b in pairs for c, d in pairs if b == c} - pairs:
+        pairs |= new
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)

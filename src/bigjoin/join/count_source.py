@@ -148,7 +148,7 @@ class CountSource(SetSource):
         attribute = next(loop for loop in spine.loop.walk() if loop.collects == number).attribute
         x, size = f"x{self.binder.order.index(attribute)}", self.binder.size(attribute)
         fits = not self.modular and self.most(spine) < 1 << 31
-        self.arrays[f"w{number}"] = np.zeros(size, np.int32 if fits else np.int64)  # half the memory, half the misses
+        self.arrays[f"w{number}"] = np.zeros(size, np.int32 if fits else np.int64)  # half the memory
         self.arrays[f"touched{number}"] = np.empty(size, self.code_type)
         self.line(f"reached{number} = 0")
 

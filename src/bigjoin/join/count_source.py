@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -24,7 +24,9 @@ class CountSource(SetSource):
         super().__init__(term, binder)
         self.modular = modular
         self.entries: dict[int, int] = {}
-        """What the entries of a counter cannot exceed."""
+        """What no entry of a counter can exceed."""
+        self.sums: dict[int, int] = {}
+        """What all entries of a counter together cannot exceed."""
 
     def counting(self) -> str:
         """Return the source of a function that returns a count."""
@@ -131,31 +133,37 @@ class CountSource(SetSource):
         self.body(loop, sink)
         self.level = level
 
-    def most(self, loop: BoundLoop) -> int:
-        """Return what the sum of a loop cannot exceed: it has at most as many values as its shortest list can be long."""
+    def most(self, loop: BoundLoop, *, entry: bool = False) -> int:
+        """Return what the sum of a loop cannot exceed, or what a spine adds to one entry of its counter."""
+        if not loop.stages and loop.loop.weights:  # the values are the entries of a counter, whose sum is known
+            first, *others = loop.loop.weights
+            return self.sums[first] * self.most_inside(loop, others)
+        if entry and loop.loop.collects is not None:
+            return self.most_inside(loop, loop.loop.weights)
+        # At most as many values as the shortest list can be long.
         lists = [part for _, found in loop.stages[-1:] for part in found.lists]
         values = min([self.lengths[part.trie] for part in lists] or [self.binder.size(loop.loop.attribute)])
-        return max(1, values * self.most_inside(loop))
+        return max(1, values) * self.most_inside(loop, loop.loop.weights, entry=entry)
 
-    def most_inside(self, loop: BoundLoop) -> int:
+    def most_inside(self, loop: BoundLoop, weights: Sequence[int] = (), *, entry: bool = False) -> int:
         """Return what one value of a loop cannot exceed."""
         for number, spine in loop.counters:
-            self.entries[number] = self.most(spine)
-        return max(1, prod(map(self.most, loop.inner)) * prod(self.entries[number] for number in loop.loop.weights))
+            self.entries[number], self.sums[number] = self.most(spine, entry=True), self.most(spine)
+        return prod(self.most(inner, entry=entry) for inner in loop.inner) * prod(self.entries[number] for number in weights)
 
     def fill(self, number: int, spine: BoundLoop) -> None:
         """Write the loops that fill a counter."""
         attribute = next(loop for loop in spine.loop.walk() if loop.collects == number).attribute
         x, size = f"x{self.binder.order.index(attribute)}", self.binder.size(attribute)
-        fits = not self.modular and self.most(spine) < 1 << 31
+        fits = not self.modular and self.most(spine, entry=True) < 1 << 31
         self.arrays[f"w{number}"] = np.zeros(size, np.int32 if fits else np.int64)  # half the memory
-        self.arrays[f"touched{number}"] = np.empty(size, self.code_type)
+        self.arrays[f"touched{number}"] = np.empty(size + 1, self.code_type)
         self.line(f"reached{number} = 0")
 
         def collect(factors: list[str]) -> None:
-            self.line(f"if w{number}[{x}] == 0:")
-            self.line(f"    touched{number}[reached{number}] = {x}")
-            self.line(f"    reached{number} += 1")
+            # Without a branch, which would wait for the entry to come from memory and then often be foreseen wrongly.
+            self.line(f"touched{number}[reached{number}] = {x}")
+            self.line(f"reached{number} += w{number}[{x}] == 0")
             if self.modular:  # a sum that comes to zero stays a mark of having been reached
                 self.line(f"w{number}[{x}] = (w{number}[{x}] + {self.product(factors)} + prime - 1) % prime + 1")
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-STRATEGIES = ("auto", "shared")
+STRATEGIES = ("auto", "shared", "partitioned")
 
 BATCH_SIZE = 1 << 18
 """B': the proposals that a run on batches keeps alive at a step, and the matches that a task holds at once."""

@@ -25,11 +25,16 @@ from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
-from bigjoin.spark import shared
-from bigjoin.spark.session import get_session, parallelism, scratch_directory
+from bigjoin.spark import partitioned, shared
+from bigjoin.spark.choose import choose
+from bigjoin.spark.matches import ARROW
+from bigjoin.spark.session import common_directory, get_session, parallelism, scratch_directory
 
 KEPT_JOBS = 256
 """Counts of which a graph remembers the plan."""
+
+WORKERS = 4
+"""Workers for each core, where nobody says how many and the index is not dealt to any."""
 
 
 class Count(int):
@@ -147,16 +152,21 @@ class Graph:
         spark = self.spark  # may start a session, which is not the query's time
         started = time.perf_counter()
         asked = _query(query, flags)
-        self._check(strategy, workers=(workers, 1), batch_size=(batch_size, 1))
-        job, frame = self._count_job(asked, workers or parallelism(spark))
-        planned = time.perf_counter()
-        number, stats = shared.count(spark, job, frame=frame, progress=progress)
+        chosen = self._choose(strategy, workers=(workers, 1), batch_size=(batch_size, 1))
+        if chosen == "partitioned":
+            spread = self._partitioned(asked, workers, batch_size)
+            planned, dealt_to = time.perf_counter(), spread.workers
+            number, stats = partitioned.count(spark, spread, progress=progress)
+        else:
+            job, frame = self._count_job(asked, workers or parallelism(spark))
+            planned, dealt_to = time.perf_counter(), len(job.ranges)
+            number, stats = shared.count(spark, job, frame=frame, progress=progress)
+            tuples = sum(relation.tuples for relation in self.index.statistics.relations.values())
+            stats["index_tuples"] = {"max": tuples, "mean": tuples}
         finished = time.perf_counter()
         count = Count(number)
-        count.seconds, count.strategy, count.workers = finished - started, "shared", len(job.ranges)
-        tuples = sum(relation.tuples for relation in self.index.statistics.relations.values())
-        seconds = {"plan": planned - started, "run": finished - planned}
-        count._stats = {**stats, "index_tuples": {"max": tuples, "mean": tuples}, "seconds": seconds}
+        count.seconds, count.strategy, count.workers = finished - started, chosen, dealt_to
+        count._stats = {**stats, "seconds": {"plan": planned - started, "run": finished - planned}}
         count._asked = asked, self.index.statistics
         return count
 
@@ -177,10 +187,16 @@ class Graph:
         the matches of a row are the combinations of their values. A limit then counts rows.
 
         Lazy, like any DataFrame: each action runs the join again (persist the frame to keep the rows), and it reads this
-        graph's index, so use it before `close`. With a limit the join stops as soon as it has that many.
+        graph's index, so use it before `close`. With a limit the join stops as soon as it has that many. Not so under the
+        partitioned strategy, whose rounds run now: the frame then reads the matches from scratch files, until Python exits.
         """
-        job = self._prepare(_query(query, flags), strategy, workers, batch_size, limit, factorized)
-        return shared.find(self.spark, job, self.index)
+        asked = _query(query, flags)
+        chosen = self._choose(strategy, factorized, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
+        if chosen == "partitioned":
+            job = self._partitioned(asked, workers, batch_size, limit)
+            parts = partitioned.write(self.spark, job, common_directory(self.spark, self.index.path, "matches"), ARROW)
+            return partitioned.find(self.spark, job, parts)
+        return shared.find(self.spark, self._shared(asked, workers, batch_size, limit, factorized), self.index)
 
     def write(
         self,
@@ -201,10 +217,18 @@ class Graph:
         """
         target = Path(path)
         check_target(target, lists=factorized)
-        job = self._prepare(_query(query, flags), strategy, workers, batch_size, limit, factorized)
+        asked, suffix = _query(query, flags), target.suffix.lower()
+        chosen = self._choose(strategy, factorized, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
         with staging(target) as folder:
-            parts = shared.write(self.spark, job, folder, target.suffix.lower(), progress=progress)
-            assemble([file for file, _ in parts], shared.schema(job, self.index), target, folder)
+            if chosen == "partitioned":
+                spread = self._partitioned(asked, workers, batch_size, limit)
+                parts = partitioned.write(self.spark, spread, folder, suffix, progress=progress)
+                columns = partitioned.schema(spread)
+            else:
+                job = self._shared(asked, workers, batch_size, limit, factorized)
+                parts = shared.write(self.spark, job, folder, suffix, progress=progress)
+                columns = shared.schema(job, self.index)
+            assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)
 
     def explain(
@@ -222,8 +246,9 @@ class Graph:
         stats = None
         if analyze:
             stats = self.count(asked, strategy=strategy, workers=workers, batch_size=batch_size).stats
-        chosen = f"shared (every task maps the whole index, {self.index.bytes / 2**20:,.1f} MB)"
-        return explain(asked, self.index.statistics, strategy=chosen, stats=stats)
+        chosen = self._choose(strategy, workers=(workers, 1), batch_size=(batch_size, 1))
+        why = choose(self._spark, self.index)[1] if strategy == "auto" else "as asked for"
+        return explain(asked, self.index.statistics, strategy=f"{chosen} ({why})", stats=stats)
 
     def plan(self, query: str | Query, **flags: Unpack[Flags]) -> Plan:
         """Return the plan for a query on this graph; raise QueryError, before anything runs, if it does not fit."""
@@ -246,16 +271,9 @@ class Graph:
         kind = "directed" if self.directed else "undirected"
         return f"Graph({self.vertices:,} vertices, {self.edges:,} {kind} edges)"
 
-    def _prepare(
-        self,
-        query: Query,
-        strategy: str,
-        workers: int | None,
-        batch_size: int,
-        limit: int | None = None,
-        factorized: bool = False,
+    def _shared(
+        self, query: Query, workers: int | None, batch_size: int, limit: int | None = None, factorized: bool = False
     ) -> shared.Job:
-        self._check(strategy, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
         if factorized:
             term = factorized_plan(query, self.index.statistics)
         else:
@@ -263,6 +281,13 @@ class Graph:
             term = Term(1, nest_of(chosen), chosen.attributes)
         tasks = workers or parallelism(self.spark)
         return shared.prepare(term, query, self.index, tasks=tasks, batch_size=batch_size, limit=limit, factorized=factorized)
+
+    def _partitioned(self, query: Query, workers: int | None, batch_size: int, limit: int | None = None) -> partitioned.Job:
+        cores = parallelism(self.spark)
+        many = workers or (self.index.shards if self.index.shards > 1 else WORKERS * cores)
+        waiting = common_directory(self.spark, self.index.path, "waiting")
+        chosen = plan(query, self.index.statistics)
+        return partitioned.Job(chosen, self.index, many, min(cores, many), batch_size, str(waiting), limit=limit)
 
     def _count_job(self, query: Query, tasks: int) -> tuple[shared.CountJob, DataFrame]:
         asked = (repr(query), tasks)  # text, as 1 and true are equal constants to Python
@@ -274,8 +299,8 @@ class Graph:
             self._count_jobs[asked] = job, shared.counts(self.spark, job)
         return self._count_jobs[asked]
 
-    def _check(self, strategy: str, **values: tuple[int | None, int]) -> None:
-        """Refuse what makes no sense: an unknown strategy, a number below the least it may be, a graph that is gone."""
+    def _choose(self, strategy: str, factorized: bool = False, **values: tuple[int | None, int]) -> str:
+        """Return the strategy; refuse an unknown one, a number below the least it may be, and a graph that is gone."""
         if strategy not in STRATEGIES:
             hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
             raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
@@ -284,6 +309,11 @@ class Graph:
                 raise BigjoinError(f"{name} is {value}; it must be at least {least}")
         if not self.index.path.exists():
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
+        if factorized and strategy == "partitioned":
+            raise BigjoinError("factorized matches are found by the shared strategy only; leave one of the two out")
+        if strategy != "auto":
+            return strategy
+        return "shared" if factorized else choose(self._spark, self.index)[0]
 
 
 def _query(query: str | Query, flags: Flags) -> Query:

@@ -21,7 +21,7 @@ def read_seeds(seed: BoundSeed, ranges: Iterable[tuple[int, int]], size: int) ->
     for first, last in ranges:
         for position in range(first, last, size):
             positions = np.arange(position, min(position + size, last))
-            prefixes, kept = _decide(seed, positions)
+            prefixes, kept = decide(seed, positions)
             yield len(positions), check(seed.checks, prefixes if kept.all() else np.compress(kept, prefixes, axis=1))
 
 
@@ -33,7 +33,7 @@ def equal_ranges(plan: BoundPlan, parts: int) -> list[tuple[int, int]]:
     positions = np.arange(first, last, -(-(last - first) // SAMPLE))
     work = np.ones(len(positions))
     if plan.steps:
-        prefixes, kept = _decide(plan.seed, positions)
+        prefixes, kept = decide(plan.seed, positions)
         work += minimum_counts(plan.steps[0], prefixes)[0] * kept
     total = np.cumsum(work)
     cuts = positions[np.searchsorted(total, total[-1] * np.arange(1, parts) / parts)]
@@ -41,7 +41,7 @@ def equal_ranges(plan: BoundPlan, parts: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in pairwise(bounds)]
 
 
-def _decide(seed: BoundSeed, positions: NDArray[np.int64]) -> tuple[Codes, NDArray[np.bool_]]:
+def decide(seed: BoundSeed, positions: NDArray[np.int64]) -> tuple[Codes, NDArray[np.bool_]]:
     """Return the prefixes of tuples, and which of them satisfy what the seed's attributes decide by themselves."""
     columns = seed.extender.trie.tuples(positions)
     prefixes = np.stack([columns[c] for c in seed.columns], dtype=seed.code_type, casting="unsafe")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bigjoin.kernels.jit import helper
+from bigjoin.kernels.jit import helper, kernel
 
 
 @helper
@@ -42,3 +42,10 @@ def extension_list(offsets, values, nodes, lower, upper, i):
     if len(lower) > 0:
         start = lower_bound(values, start, stop, lower[i])
     return start, stop
+
+
+@kernel
+def list_starts(offsets, values, nodes, lower, upper, starts):
+    """Set starts[i] to where the list of prefix i begins, cut to its window."""
+    for i in range(len(nodes)):
+        starts[i], _ = extension_list(offsets, values, nodes, lower, upper, i)

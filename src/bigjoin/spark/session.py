@@ -19,7 +19,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bigjoin.errors import SessionError
+from bigjoin.errors import OutputError, SessionError, reason
 
 JAVA_VERSION = 17
 PATIENCE = 10.0
@@ -125,7 +125,22 @@ def _range_partitions(spark: SparkSession) -> int:
 
 def scratch_directory(purpose: str) -> Path:
     """Return a new directory that is removed when Python exits."""
-    path = Path(tempfile.mkdtemp(prefix=f"bigjoin-{purpose}-"))
+    return _temporary(purpose, os.environ.get("BIGJOIN_SCRATCH"))
+
+
+def common_directory(spark: SparkSession, beside: Path, purpose: str) -> Path:
+    """Return a new directory that every executor sees: in $BIGJOIN_SCRATCH, on one machine anywhere, else beside an index."""
+    master = spark.conf.get("spark.master", "") or ""
+    here = master.startswith("local") or "BIGJOIN_SCRATCH" in os.environ
+    return scratch_directory(purpose) if here else _temporary(purpose, str(beside.parent))
+
+
+def _temporary(purpose: str, folder: str | None) -> Path:
+    try:
+        path = Path(tempfile.mkdtemp(prefix=f"bigjoin-{purpose}-", dir=folder))
+    except OSError as error:
+        message = f"cannot make a scratch folder in {folder or tempfile.gettempdir()}: {reason(error)}"
+        raise OutputError(f"{message}; set BIGJOIN_SCRATCH to a folder that every executor can write to") from None
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 

@@ -10,7 +10,7 @@ import json
 import resource
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -30,6 +28,7 @@ from bigjoin.join.compiled import Counting, Listing, Range, Rows
 from bigjoin.kernels.jit import compilations
 from bigjoin.query.nest import CountPlan, Term
 from bigjoin.query.query import Query
+from bigjoin.spark.matches import file_writer, in_microseconds, schema_of
 from bigjoin.spark.progress import Meter, watching
 
 RANGES_PER_TASK = 32
@@ -118,7 +117,7 @@ def count(
 
 def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
     """Return the matches as a lazy DataFrame with the original ids; a time there is in microseconds."""
-    columns = pa.schema([(field.name, _in_unit(field.type, "us")) for field in schema(job, index)])
+    columns = in_microseconds(schema(job, index))
     frame = _run(spark, len(job.ranges), _match_task(job, columns), from_arrow_schema(columns))
     return frame if job.limit is None else frame.limit(job.limit)
 
@@ -126,7 +125,7 @@ def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
 def schema(job: Job, index: Index) -> pa.Schema:
     """Return the columns of the matches: the terms of the head, with the types of their ids and properties."""
     listing = Listing(job.term, job.query, index, factorized=job.factorized)
-    return _schema(outputs(job.query, job.term.attributes, index), listing)
+    return schema_of(outputs(job.query, job.term.attributes, index), len(listing.attributes))
 
 
 def write(
@@ -179,22 +178,6 @@ def _match_task(job: Job, columns: pa.Schema) -> Task:
     return task
 
 
-def _schema(outputs: Iterable[Output], listing: Listing) -> pa.Schema:
-    """Return the columns of matches; a time is in milliseconds at least, as Parquet has no others. A tail is a list."""
-    fields = []
-    for output in outputs:
-        kind = _in_unit(output.type, "ms", only="s")
-        fields.append((output.name, pa.list_(kind) if output.position >= len(listing.attributes) else kind))
-    return pa.schema(fields)
-
-
-def _in_unit(kind: pa.DataType, unit: str, only: str | None = None) -> pa.DataType:
-    """Return a type with another unit, if it is a time (in one certain unit) or a list of times."""
-    if pa.types.is_list(kind):
-        return pa.list_(_in_unit(kind.value_type, unit, only))
-    return pa.timestamp(unit, kind.tz) if pa.types.is_timestamp(kind) and only in (None, kind.unit) else kind
-
-
 def _write_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
     def task(number: int) -> Iterator[pa.RecordBatch]:
         file = Path(folder) / f"part-{number:05d}-{uuid.uuid4().hex}{suffix}"
@@ -203,7 +186,7 @@ def _write_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
         if first is None:
             return
         rows = 0
-        with _file_writer(file, first.schema, suffix) as writer:
+        with file_writer(file, first.schema, suffix) as writer:
             for batch in chain([first], batches):
                 writer.write_batch(batch)
                 rows += batch.num_rows
@@ -212,19 +195,12 @@ def _write_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
     return task
 
 
-def _file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
-    if suffix == ".csv":
-        options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
-        return pyarrow.csv.CSVWriter(file, schema, write_options=options)
-    return pq.ParquetWriter(file, schema)
-
-
 def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatch]:
     """Give the matches of one task as batches of ids in the order of the head, and stop at the limit."""
     if job.limit == 0:
         return
     listing, columns = job.listing(), outputs(job.query, job.term.attributes, job.index)
-    found_as = _schema(columns, listing)
+    found_as = schema_of(columns, len(listing.attributes))
     left = job.limit
     # With a limit, small batches: the first matches are all that is wanted, but rare ones must not take forever.
     size = job.batch_size if left is None else min(job.batch_size, max(LIMITED_BATCH, left))

@@ -1,0 +1,159 @@
+"""Blocks of prefixes as they travel: bare, counted, or with the stretches of lists that are proposed; packed as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.trie import Codes
+from bigjoin.kernels.route import copy_segments, group, owners, share_segments
+
+_ALIGNED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """Prefixes, one row an attribute and one column a prefix."""
+
+    prefixes: Codes
+
+    def __len__(self) -> int:
+        return int(self.prefixes.shape[1])
+
+    @property
+    def tuples(self) -> int:
+        return len(self)
+
+    def part(self, chosen: NDArray[Any]) -> Prefixes:
+        """Return some of the prefixes."""
+        return Prefixes(_columns(self.prefixes, chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Prefixes with the fewest extensions so far and the extender that has them: the paper's (prefix, min-c, min-i)."""
+
+    prefixes: Codes
+    counts: NDArray[np.int64]
+    proposers: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def tuples(self) -> int:
+        return len(self)
+
+    def part(self, chosen: NDArray[Any]) -> Counted:
+        """Return some of the prefixes."""
+        return Counted(_columns(self.prefixes, chosen), self.counts[chosen], self.proposers[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """Prefixes with their candidates, codes[begin : begin + length] for each; segments of one list may overlap."""
+
+    prefixes: Codes
+    begins: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    codes: Codes
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def tuples(self) -> int:
+        """How many candidates there are."""
+        return int(self.lengths.sum())
+
+    def part(self, chosen: NDArray[Any]) -> Proposed:
+        """Return some of the prefixes, with their segments packed: what overlaps is there once."""
+        placed = np.empty(len(chosen), np.int64)
+        codes = np.empty(share_segments(self.begins, self.lengths, chosen, placed), self.codes.dtype)
+        copy_segments(self.codes, self.begins, self.lengths, chosen, placed, codes)
+        return Proposed(_columns(self.prefixes, chosen), placed, self.lengths[chosen], codes)
+
+    def unshared(self, order: NDArray[Any]) -> Proposed:
+        """Return the prefixes in an order, each with a segment of its own, which may be shortened."""
+        lengths = self.lengths[order]
+        placed = np.zeros(len(order), np.int64)
+        np.cumsum(lengths[:-1], out=placed[1:])
+        codes = np.empty(int(lengths.sum()), self.codes.dtype)
+        copy_segments(self.codes, self.begins, self.lengths, order, placed, codes)
+        return Proposed(_columns(self.prefixes, order), placed, lengths, codes)
+
+
+Block: TypeAlias = Prefixes | Counted | Proposed
+_KINDS: tuple[type[Block], ...] = (Prefixes, Counted, Proposed)
+
+
+def pack(block: Block) -> bytes:
+    """Return a block as bytes, whose number is a multiple of eight. Counts and places are as narrow as codes."""
+    narrow = block.prefixes.dtype
+    arrays: list[NDArray[Any]] = []
+    if isinstance(block, Counted):
+        arrays = [block.counts.astype(narrow), block.proposers]
+    elif isinstance(block, Proposed):
+        arrays = [block.begins.astype(narrow), block.lengths.astype(narrow), block.codes]
+    header = np.array([_KINDS.index(type(block)), *block.prefixes.shape, len(arrays[-1]) if arrays else 0], np.int64)
+    parts = (header, block.prefixes, *arrays)
+    return b"".join(part for array in parts for part in (array.tobytes(), bytes(-array.nbytes % _ALIGNED)))
+
+
+def unpack(data: Any, code_type: Any) -> Block:
+    """Return the block that bytes hold, as views of them."""
+    kind, width, count, size = (int(n) for n in np.frombuffer(data, np.int64, 4))
+    at = 4 * 8
+
+    def take(number: int, dtype: Any = code_type) -> NDArray[Any]:
+        nonlocal at
+        array = np.frombuffer(data, dtype, number, at)
+        at += array.nbytes + -array.nbytes % _ALIGNED
+        return array
+
+    prefixes = take(width * count).reshape(width, count)
+    if _KINDS[kind] is Counted:
+        return Counted(prefixes, take(count), take(count, np.uint8))
+    return Prefixes(prefixes) if _KINDS[kind] is Prefixes else Proposed(prefixes, take(count), take(count), take(size))
+
+
+def join(blocks: Sequence[Any]) -> Any:
+    """Return one block of several of the same kind, in arrays of its own."""
+    first = blocks[0]
+    prefixes = np.concatenate([b.prefixes for b in blocks], axis=1)
+    if isinstance(first, Counted):
+        return Counted(prefixes, _wide([b.counts for b in blocks]), np.concatenate([b.proposers for b in blocks]))
+    if isinstance(first, Prefixes):
+        return Prefixes(prefixes)
+    before = np.cumsum([0, *(len(b.codes) for b in blocks[:-1])])
+    begins = np.concatenate([b.begins.astype(np.int64) + shift for b, shift in zip(blocks, before, strict=True)])
+    return Proposed(prefixes, begins, _wide([b.lengths for b in blocks]), np.concatenate([b.codes for b in blocks]))
+
+
+def route(block: Block, at: int, *, workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
+    """Give the part of a block for each task: that which hosts the owner of the attribute at a position.
+
+    `load` grows by the tuples that each worker receives.
+    """
+    destinations = np.empty(len(block), np.int32)
+    starts = np.zeros(tasks + 1, np.int64)
+    weights = block.lengths if isinstance(block, Proposed) else np.empty(0, np.int64)
+    owners(block.prefixes[at], weights, workers, tasks, destinations, load, starts)
+    order = np.empty(len(block), np.int64)
+    bounds = starts.copy()
+    group(destinations, starts, order)
+    for task in range(tasks):
+        if bounds[task + 1] > bounds[task]:
+            yield task, block.part(order[bounds[task] : bounds[task + 1]])
+
+
+def _columns(prefixes: Codes, chosen: NDArray[Any]) -> Codes:
+    return np.ascontiguousarray(prefixes[:, chosen])
+
+
+def _wide(arrays: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    return np.concatenate(arrays).astype(np.int64)

@@ -1,0 +1,165 @@
+"""Where prefixes go: which worker counts, proposes and intersects next, and when they need not travel at all.
+
+The lists of an extender lie with the worker that owns the first attribute of its key. So a step is a tour of a few stops, one
+for each attribute that owns lists. Extenders with the same owner share a stop, a tour starts where the prefix already is, and
+lists without a key (a relation of one column) are with every worker, as the dictionary is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from bigjoin.join.bind import BoundExtender, BoundPlan, BoundStep
+
+Operator = Literal["check", "count", "wait", "intersect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The lists that a step reads at one owner: that of the attribute at position `at` of a prefix, or any worker."""
+
+    at: int | None
+    extenders: tuple[int, ...] = ()
+    """Numbers of the step's extenders."""
+    excluders: tuple[BoundExtender, ...] = ()
+    checks: tuple[tuple[BoundExtender, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What a worker does with prefixes that reach it. `step` is the number of steps that they have behind them."""
+
+    operator: Operator
+    step: int
+    stop: int
+    left: tuple[int, ...] = ()
+    """Stops of the tour that follow."""
+
+    @property
+    def next_stop(self) -> Visit:
+        """The same at the next stop of the tour."""
+        return Visit(self.operator, self.step, self.left[0], self.left[1:])
+
+
+class Itinerary:
+    """The stops of a plan, and the visits that follow from each other."""
+
+    def __init__(self, plan: BoundPlan) -> None:
+        self.plan = plan
+        self.stops = [_stops(step) for step in plan.steps]
+        self.checks = [_check_stops(plan.seed.checks), *(_check_stops(step.checks) for step in plan.steps)]
+
+    def place(self, visit: Visit) -> int | None:
+        """Return the position of the attribute whose owner is visited; None where any worker will do."""
+        stops = self.checks if visit.operator == "check" else self.stops
+        return stops[visit.step][visit.stop].at
+
+    def extended(self, step: int, here: int | None) -> Visit | None:
+        """Return what follows for prefixes with `step` steps behind them: checks, then counting; None for a match."""
+        if self.checks[step]:
+            return Visit("check", step, *self._tour(self.checks[step], range(len(self.checks[step])), here))
+        return self.counting(step, here)
+
+    def counting(self, step: int, here: int | None) -> Visit | None:
+        """Return the first visit of count minimisation; None for a match."""
+        if step == len(self.stops):
+            return None
+        return Visit("count", step, *self._tour(self.stops[step], self._counted(step), here))
+
+    def intersecting(self, step: int, proposer: int) -> Visit | None:
+        """Return the first visit after a proposal at a stop: the others intersect, if there are any."""
+        others = [i for i, stop in enumerate(self.stops[step]) if i != proposer and stop.at is not None]
+        if not others:
+            return None
+        # Last come stops where the next step can go on counting without an exchange.
+        wanted = {stop.at for stop in self.stops[step + 1]} if step + 1 < len(self.stops) else set()
+        first, *left = sorted(others, key=lambda i: self.stops[step][i].at in wanted)
+        return Visit("intersect", step, first, tuple(left))
+
+    def following(self, visit: Visit) -> Iterator[Visit]:
+        """Give the visits that may come next; those that wait are followed by none."""
+        here = self.place(visit)
+        if visit.left:
+            yield visit.next_stop
+        elif visit.operator == "count":
+            yield from (Visit("wait", visit.step, i) for i, stop in enumerate(self.stops[visit.step]) if stop.extenders)
+        elif visit.operator != "wait":
+            then = self.counting(visit.step, here) if visit.operator == "check" else self.extended(visit.step + 1, here)
+            yield from () if then is None else (then,)
+
+    def starts(self, step: int | None) -> list[tuple[Visit | None, int | None]]:
+        """Return the visits that a round begins with, each with where it is: after the seeds (None), or after proposals."""
+        if step is None:
+            here = 0 if self.plan.seed.extender.trie.keyed else None
+            return [(self.extended(0, here), here)]
+        starts = []
+        for i, stop in enumerate(self.stops[step]):
+            if stop.extenders:
+                visit = self.intersecting(step, i)
+                starts.append((visit if visit is not None else self.extended(step + 1, stop.at), stop.at))
+        return starts
+
+    def exchanges(self, step: int | None) -> int:
+        """Return how many exchanges a round has at most, from the seeds or from a step's proposals to where prefixes wait."""
+        return max((self._longest(visit, here) for visit, here in self.starts(step) if visit is not None), default=0)
+
+    def is_here(self, visit: Visit, here: int | None) -> bool:
+        """Tell whether a visit needs no exchange."""
+        place = self.place(visit)
+        return place is None or place == here
+
+    @cached_property
+    def visits(self) -> list[Visit]:
+        """All visits, in an order that every task agrees on: their numbers are what travels."""
+        found: dict[Visit, None] = {}
+        rounds = [None, *range(len(self.stops))]
+        pending = [visit for step in rounds for visit, _ in self.starts(step) if visit is not None]
+        while pending:
+            visit = pending.pop()
+            if visit not in found:
+                found[visit] = None
+                pending += self.following(visit)
+        return list(found)
+
+    def _longest(self, visit: Visit, here: int | None) -> int:
+        place = self.place(visit)
+        there = here if place is None else place
+        further = max((self._longest(then, there) for then in self.following(visit)), default=0)
+        return further + (not self.is_here(visit, here))
+
+    def _counted(self, step: int) -> list[int]:
+        """Return the stops that count: those that own extenders, or the one that is everywhere if there are no others."""
+        owners = [i for i, stop in enumerate(self.stops[step]) if stop.extenders and stop.at is not None]
+        return owners or [i for i, stop in enumerate(self.stops[step]) if stop.extenders]
+
+    @staticmethod
+    def _tour(stops: Sequence[Stop], chosen: Iterable[int], here: int | None) -> tuple[int, tuple[int, ...]]:
+        """Return the first stop and the others, beginning where the prefix is."""
+        first, *left = sorted(chosen, key=lambda i: stops[i].at != here)
+        return first, tuple(left)
+
+
+def owner(extender: BoundExtender) -> int | None:
+    """Return the position of the attribute that owns an extender's lists; None if they are with every worker."""
+    return extender.key[0] if extender.key else None
+
+
+def _stops(step: BoundStep) -> list[Stop]:
+    """Return the stops of a step, in the order of its extenders."""
+    places = dict.fromkeys([owner(e) for e in (*step.extenders, *step.excluders)])
+    return [
+        Stop(
+            at,
+            tuple(i for i, e in enumerate(step.extenders) if owner(e) == at),
+            tuple(e for e in step.excluders if owner(e) == at),
+        )
+        for at in places
+    ]
+
+
+def _check_stops(checks: Sequence[tuple[BoundExtender, bool]]) -> list[Stop]:
+    places = dict.fromkeys(owner(extender) for extender, _ in checks)
+    return [Stop(at, checks=tuple(c for c in checks if owner(c[0]) == at)) for at in places]

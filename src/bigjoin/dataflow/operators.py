@@ -1,0 +1,254 @@
+"""The three operators of the dataflow, each at the worker that owns the key: count minimisation, proposal, intersection.
+
+Prefixes arrive in blocks of at most B' tuples. They are counted at each owner in turn, wait where the fewest extensions are
+(prefix, min-c, min-i), are proposed from there batch by batch, and their candidates visit every other owner. A block that need
+not travel to its next visit goes on at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.dataflow.blocks import Block, Counted, Prefixes, Proposed
+from bigjoin.dataflow.itinerary import Itinerary, Visit
+from bigjoin.index.trie import Codes
+from bigjoin.join.bind import BoundExtender, BoundPlan, BoundStep
+from bigjoin.join.constraints import Filter
+from bigjoin.join.extend import Counted as Batch
+from bigjoin.join.extend import check
+from bigjoin.kernels.compare import NOT_EQUAL, compare_extensions, count_differing
+from bigjoin.kernels.count import count_extensions
+from bigjoin.kernels.flatten import flatten_extensions
+from bigjoin.kernels.intersect import exclude_extensions, intersect_extensions
+from bigjoin.kernels.lists import list_starts
+
+NOBODY = 255
+"""The proposer of a block whose proposer has no list at this stop."""
+UNKNOWN = np.iinfo(np.int64).max
+
+Moves: TypeAlias = Iterator[tuple[Visit, Block]]
+"""Blocks and the visits that are next for them."""
+
+
+class Sink(Protocol):
+    """Where prefixes end: they wait for their proposals, or are matches."""
+
+    def wait(self, step: int, stop: int, counted: Counted) -> None: ...
+    def match(self, matches: Codes) -> None: ...
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done: prefixes and candidates of each step, the first entry the seed's, and matches that were only counted."""
+
+    prefixes: list[int]
+    candidates: list[int]
+    matches: int = 0
+
+    @classmethod
+    def of(cls, plan: BoundPlan) -> Tally:
+        return cls([0] * (len(plan.steps) + 1), [0] * (len(plan.steps) + 1))
+
+
+@dataclass
+class Operators:
+    """What a worker can do with a block, for one plan. With `counting`, matches are counted and not written."""
+
+    plan: BoundPlan
+    sink: Sink
+    counting: bool = field(kw_only=True)
+    itinerary: Itinerary = field(init=False)
+    tally: Tally = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.itinerary = Itinerary(self.plan)
+        self.tally = Tally.of(self.plan)
+
+    def seed(self, prefixes: Codes) -> Moves:
+        """Send the prefixes of seeds on their way, and give what has to travel."""
+        here = 0 if self.plan.seed.extender.trie.keyed else None
+        yield from self._go_on(self._bound(0, prefixes, here), here)
+
+    def propose(self, step: int, stop: int, batch: Batch) -> Moves:
+        """Propose the extensions of prefixes that wait at a stop, and give what has to travel."""
+        here = self.itinerary.stops[step][stop].at
+        yield from self._go_on(self._propose(step, stop, batch), here)
+
+    def visit(self, visit: Visit, block: Block) -> Moves:
+        """Do what a visit asks for, and give what has to travel further."""
+        place = self.itinerary.place(visit)
+        yield from self._go_on([(visit, block)], place)
+
+    def _go_on(self, arrived: Iterable[tuple[Visit, Block]], here: int | None) -> Moves:
+        pending = list(arrived)
+        while pending:
+            visit, block = pending.pop()
+            if len(block) == 0:
+                continue
+            if self.itinerary.is_here(visit, here):
+                pending += getattr(self, f"_{visit.operator}")(visit, block, here)
+            else:
+                yield visit, block
+
+    def _bound(self, step: int, prefixes: Codes, here: int | None) -> Moves:
+        """Prefixes have a new attribute: checks and counting follow, or they are matches."""
+        yield from self._reach(self.itinerary.extended(step, here), step, prefixes)
+
+    def _reach(self, visit: Visit | None, step: int, prefixes: Codes) -> Moves:
+        if visit is None or visit.operator == "count":  # no checks are left
+            self.tally.prefixes[step] += prefixes.shape[1]
+        if visit is not None:
+            yield visit, Prefixes(prefixes)
+        elif self.counting:
+            self.tally.matches += prefixes.shape[1]
+        elif prefixes.shape[1]:
+            self.sink.match(prefixes)
+
+    def _check(self, visit: Visit, block: Prefixes, here: int | None) -> Moves:
+        """Keep the prefixes for which atoms hold that they bind wholly."""
+        prefixes = check(self.itinerary.checks[visit.step][visit.stop].checks, block.prefixes)
+        if visit.left:
+            yield visit.next_stop, Prefixes(prefixes)
+        else:
+            yield from self._reach(self.itinerary.counting(visit.step, here), visit.step, prefixes)
+
+    def _count(self, visit: Visit, block: Prefixes | Counted, _: int | None) -> Moves:
+        """Count minimisation: lower (min-c, min-i) to the extenders of this stop, and drop prefixes without extensions."""
+        step, stops = self.plan.steps[visit.step], self.itinerary.stops[visit.step]
+        numbers = stops[visit.stop].extenders
+        if isinstance(block, Prefixes):
+            block = Counted(block.prefixes, np.full(len(block), UNKNOWN), np.zeros(len(block), np.uint8))
+            if stops[visit.stop].at is not None:  # lists that are everywhere are counted at once
+                numbers += tuple(n for stop in stops if stop.at is None for n in stop.extenders)
+        lower, upper = step.window.bounds(block.prefixes)
+        for n in numbers:
+            trie, nodes = step.extenders[n].trie, step.extenders[n].nodes(block.prefixes)
+            count_extensions(trie.offsets, trie.values, nodes, lower, upper, n, block.counts, block.proposers)
+        if not block.counts.all():
+            block = block.part(np.flatnonzero(block.counts))
+        if visit.left:
+            yield visit.next_stop, block
+        elif self.counting and visit.step == len(self.plan.steps) - 1 and step.counts_suffice:
+            total = int(block.counts.sum())
+            self.tally.candidates[-1] += total
+            self.tally.prefixes[-1] += total
+            self.tally.matches += total
+        else:
+            yield from self._to_proposers(visit.step, block)
+
+    def _to_proposers(self, step: int, block: Counted) -> Moves:
+        """Send each prefix to the stop with the fewest extensions, where it waits."""
+        stops = [(i, stop) for i, stop in enumerate(self.itinerary.stops[step]) if stop.extenders]
+        if len(stops) == 1:
+            yield Visit("wait", step, stops[0][0]), block
+            return
+        stop_of = np.zeros(len(self.plan.steps[step].extenders), np.uint8)
+        for i, stop in stops:
+            stop_of[list(stop.extenders)] = i
+        chosen = stop_of[block.proposers]
+        for i, _ in stops:
+            yield Visit("wait", step, i), block.part(np.flatnonzero(chosen == i))
+
+    def _wait(self, visit: Visit, block: Counted, _: int | None) -> Moves:
+        """Prefixes have reached their proposer: those with the same list stand together, so that it will travel once."""
+        at = self.itinerary.place(visit)
+        self.sink.wait(visit.step, visit.stop, block if at is None else block.part(order_of(block.prefixes[at])))
+        yield from ()
+
+    def _propose(self, number: int, at: int, batch: Batch) -> Moves:
+        """Proposal: the extender with the fewest extensions gives its list, cut to the window; it is not copied yet."""
+        step, stop = self.plan.steps[number], self.itinerary.stops[number][at]
+        self.tally.candidates[number + 1] += int((batch.ends - batch.starts).sum())
+        for n in stop.extenders:
+            chosen = np.flatnonzero(batch.proposers == n)
+            if len(chosen):
+                prefixes, trie = np.ascontiguousarray(batch.prefixes[:, chosen]), step.extenders[n].trie
+                lower, upper = step.window.bounds(prefixes)
+                begins = np.empty(len(chosen), np.int64)
+                list_starts(trie.offsets, trie.values, step.extenders[n].nodes(prefixes), lower, upper, begins)
+                begins += batch.starts[chosen]
+                lengths = batch.ends[chosen] - batch.starts[chosen]
+                yield from self._proposed(number, at, n, Proposed(prefixes, begins, lengths, trie.values))
+
+    def _proposed(self, number: int, at: int, proposer: int, block: Proposed) -> Moves:
+        """Intersect with what else is here, drop what filters refuse, and go on to the first of the other owners."""
+        step, stops = self.plan.steps[number], self.itinerary.stops[number]
+        here = [stop for i, stop in enumerate(stops) if i == at or stop.at is None]
+        extenders = [step.extenders[n] for stop in here for n in stop.extenders if n != proposer]
+        excluders = [extender for stop in here for extender in stop.excluders]
+        filters = [f for f in step.condition.filters if not _is_late(f)]
+        if extenders or excluders or filters:
+            block = _kept(step, block.unshared(np.arange(len(block))), extenders, excluders, filters)
+        visit = self.itinerary.intersecting(number, at)
+        if visit is None:
+            yield from self._extended(number, block, stops[at].at)
+        else:
+            yield visit, block
+
+    def _intersect(self, visit: Visit, block: Proposed, here: int | None) -> Moves:
+        """Intersection: keep the candidates that the lists of this stop hold."""
+        step, stop = self.plan.steps[visit.step], self.itinerary.stops[visit.step][visit.stop]
+        block = block.unshared(order_of(block.prefixes[stop.at]))
+        block = _kept(step, block, [step.extenders[n] for n in stop.extenders], stop.excluders)
+        if visit.left:
+            yield visit.next_stop, block
+        else:
+            yield from self._extended(visit.step, block, here)
+
+    def _extended(self, number: int, block: Proposed, here: int | None) -> Moves:
+        """Every owner has been visited: flatten the candidates that are left, or count them if they are matches."""
+        late = [f for f in self.plan.steps[number].condition.filters if _is_late(f)]
+        if self.counting and self.itinerary.extended(number + 1, here) is None:
+            found = block.tuples
+            if late:
+                rows = np.array([f.position for f in late])
+                found = int(count_differing(block.prefixes, rows, block.codes, block.begins, block.lengths))
+            self.tally.prefixes[number + 1] += found
+            self.tally.matches += found
+            return
+        extended = np.empty((len(block.prefixes) + 1, block.tuples), block.prefixes.dtype)
+        flatten_extensions(block.prefixes, block.codes, block.begins, block.lengths, extended)
+        for f in late:
+            extended = np.compress(f.allows(extended[-1], extended), extended, axis=1)
+        yield from self._bound(number + 1, extended, here)
+
+
+def _kept(
+    step: BoundStep,
+    block: Proposed,
+    extenders: Sequence[BoundExtender],
+    excluders: Sequence[BoundExtender],
+    filters: Sequence[Filter] = (),
+) -> Proposed:
+    """Shorten the segments of a block to what extenders hold, excluders do not, and filters allow."""
+    prefixes, segments = block.prefixes, (block.codes, block.begins, block.lengths)
+    lower, upper = step.window.bounds(prefixes)
+    nobody = np.full(len(block), NOBODY, np.uint8)
+    for extender in extenders:
+        trie, nodes = extender.trie, extender.nodes(prefixes)
+        intersect_extensions(trie.offsets, trie.values, nodes, lower, upper, 0, nobody, step.marks, *segments)
+    for extender in excluders:
+        trie, nodes = extender.trie, extender.nodes(prefixes)
+        exclude_extensions(trie.offsets, trie.values, nodes, lower, upper, *segments)
+    for f in filters:
+        compare_extensions(f.ranks, f.operator, f.others(prefixes), *segments)
+    return block if block.lengths.all() else block.part(np.flatnonzero(block.lengths))
+
+
+def _is_late(f: Filter) -> bool:
+    """Tell whether a filter takes away at most one candidate of each prefix: dropped late, the others still share a list."""
+    return f.by_code and f.operator == NOT_EQUAL and f.position is not None
+
+
+def order_of(keys: Codes) -> NDArray[np.int64]:
+    """Return the order in which keys ascend, equal ones as they stand."""
+    if keys.dtype.itemsize > 4:
+        return np.argsort(keys, kind="stable")
+    numbered = (keys.astype(np.uint64) << np.uint64(32)) | np.arange(len(keys), dtype=np.uint64)
+    numbered.sort()  # many times as fast as argsort
+    return (numbered & np.uint64(0xFFFFFFFF)).astype(np.int64)

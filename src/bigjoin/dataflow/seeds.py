@@ -1,0 +1,80 @@
+"""The seeds of each worker: the tuples of a plan's first atom whose first attribute it owns, numbered, and read lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.trie import Codes, Trie
+from bigjoin.join.bind import BoundSeed
+from bigjoin.join.seeds import decide
+
+
+@dataclass
+class WorkerSeeds:
+    """The seeds of the workers that a task hosts: worker code % workers owns a code, and task worker % tasks hosts it."""
+
+    seed: BoundSeed
+    workers: int
+    tasks: int
+    task: int
+
+    def __len__(self) -> int:
+        return int(self._stretches[1][-1])
+
+    def read(self, first: int, last: int, size: int) -> Iterator[tuple[int, Codes]]:
+        """Give the prefixes of seeds number first..last - 1, at most `size` at a time, with the number of tuples read."""
+        for start in range(first, last, size):
+            positions = self._positions(start, min(start + size, last))
+            prefixes, kept = decide(self.seed, positions)
+            yield len(positions), prefixes if kept.all() else np.compress(kept, prefixes, axis=1)
+
+    @cached_property
+    def _stretches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where each stretch of tuples begins, in ascending order, and how many seeds there are up to each."""
+        trie, (low, high) = self.seed.extender.trie, self.seed.positions
+        if trie.keyed:
+            codes = hosted(trie.shards.size or len(trie.levels[0].offsets) - 1, self.workers, self.tasks, self.task)
+            nodes = np.sort(trie.shards.nodes(codes))
+            bounds = tuple_bounds(trie)
+            begins, ends = np.maximum(bounds[nodes], low), np.minimum(bounds[nodes + 1], high)
+        else:
+            share = np.array([self.task, self.task + 1]) * (high - low) // self.tasks + low
+            begins, ends = share[:1], share[1:]
+        some = ends > begins
+        return begins[some], np.concatenate([[0], np.cumsum(ends[some] - begins[some])])
+
+    def _positions(self, first: int, last: int) -> NDArray[np.int64]:
+        begins, numbers = self._stretches
+        numbered = np.arange(first, last)
+        stretch = np.searchsorted(numbers, numbered, side="right") - 1
+        return np.asarray(begins[stretch] + (numbered - numbers[stretch]))
+
+
+def hosted(size: int, workers: int, tasks: int, task: int) -> NDArray[np.int64]:
+    """Return the codes below `size` that the workers of a task own."""
+    codes = np.arange(size)
+    return np.asarray(codes[codes % workers % tasks == task])
+
+
+def tuple_bounds(trie: Trie) -> NDArray[np.int64]:
+    """Return, for each node of the first level, where its tuples begin among all of them."""
+    bounds: NDArray[Any] = trie.levels[0].offsets
+    for level in trie.levels[1:]:
+        bounds = level.offsets[bounds]
+    return bounds
+
+
+def tuples_of_workers(trie: Trie, workers: int) -> NDArray[np.int64]:
+    """Return how many tuples of a trie each worker owns; lists without a key are with every worker."""
+    if not trie.keyed:
+        return np.full(workers, len(trie))
+    nodes = np.arange(len(trie.levels[0].offsets) - 1)
+    return np.bincount(trie.shards.codes(nodes) % workers, weights=np.diff(tuple_bounds(trie)), minlength=workers).astype(
+        np.int64
+    )

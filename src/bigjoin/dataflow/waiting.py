@@ -1,0 +1,65 @@
+"""Files of prefixes that wait: counted blocks, one after the other, of which any stretch of proposals can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bigjoin.dataflow.blocks import Counted, join, pack, unpack
+from bigjoin.join.extend import Counted as Batch
+from bigjoin.join.queue import Queue
+
+_HEADER = 16
+
+
+class WaitingFile:
+    """A file in the making."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.prefixes = self.proposals = self.bytes = 0
+        self._file = path.open("wb")
+
+    def put(self, counted: Counted) -> None:
+        """Add prefixes, none of which has proposed anything yet."""
+        data, proposals = pack(counted), int(counted.counts.sum())
+        self._file.write(np.array([len(data), proposals], np.int64).tobytes())
+        self._file.write(data)
+        self.prefixes += len(counted)
+        self.proposals += proposals
+        self.bytes += len(data) + _HEADER
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+
+def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_type: Any) -> Iterator[Batch]:
+    """Give the proposals number first..last - 1 of a file, in batches of at most B'; only a list longer than that is cut."""
+    seen = 0
+    with Path(path).open("rb") as file:
+        while seen < last and (header := file.read(_HEADER)):
+            size, proposals = (int(n) for n in np.frombuffer(header, np.int64))
+            if seen + proposals <= first:
+                file.seek(size, 1)
+            else:
+                block = unpack(file.read(size), code_type)
+                assert isinstance(block, Counted)
+                queue = Queue(by_run=False)
+                queue.put(_cut(join([block]), first - seen, last - seen))
+                while queue.has(1):
+                    yield queue.take(batch_size)
+            seen += proposals
+
+
+def _cut(block: Counted, first: int, last: int) -> Batch:
+    """Return a block's proposals number first..last - 1."""
+    before = np.cumsum(block.counts) - block.counts
+    starts = np.clip(first - before, 0, block.counts)
+    ends = np.clip(last - before, 0, block.counts)
+    some = np.flatnonzero(ends > starts)
+    part = block.part(some)
+    return Batch(part.prefixes, part.proposers, starts[some], ends[some], np.ones(len(some), np.bool_))

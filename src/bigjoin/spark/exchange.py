@@ -1,0 +1,144 @@
+"""The exchange: blocks of prefixes travel between tasks as rows of a DataFrame, one row a destination.
+
+A row of the JVM costs a microsecond, however large it is. So a task packs what goes to another task into one row: the number
+of that task, and columns of codes as bytes. `repartitionById` moves the row; Spark gives the shuffle, the spilling and the
+recovery. Rows are sorted by who sent them and when before a task looks at them: what it packs then is the same whenever it
+runs, in whatever order they came.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+
+from bigjoin.dataflow.blocks import Block, join, pack, route, unpack
+
+RECEIPT = -1
+"""In the place of a visit's number: what a task has done, on its way to the driver."""
+
+BATCH_BYTES = 16 << 20
+"""Bytes that Spark gives a task at once, about."""
+
+ROW = StructType(
+    [
+        StructField("task", IntegerType()),
+        StructField("source", IntegerType()),
+        StructField("sequence", LongType()),
+        StructField("visit", IntegerType()),
+        StructField("payload", BinaryType()),
+    ]
+)
+_ROW = pa.schema(
+    [("task", pa.int32()), ("source", pa.int32()), ("sequence", pa.int64()), ("visit", pa.int32()), ("payload", pa.binary())]
+)
+
+Stage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class Outbox:
+    """What a task sends: rows for other tasks, with the bytes and tuples of each worker added up."""
+
+    def __init__(self, task: int, *, workers: int, tasks: int) -> None:
+        self.task, self.workers, self.tasks = task, workers, tasks
+        self.sequence = 0
+        self.bytes = self.tuples = 0
+        self.load = np.zeros(workers, np.int64)
+        """Tuples that each worker will receive."""
+
+    def send(self, visit: int, block: Block, at: int) -> pa.RecordBatch:
+        """Return the rows that carry a block to the owners of the attribute at a position."""
+        rows = []
+        for task, part in route(block, at, workers=self.workers, tasks=self.tasks, load=self.load):
+            rows.append((task, pack(part)))
+            self.tuples += part.tuples
+            self.bytes += len(rows[-1][1])
+        return self._batch(visit, rows)
+
+    def receipt(self, said: dict[str, Any]) -> pa.RecordBatch:
+        """Return the row that tells the driver what this task has done."""
+        text = json.dumps(said).encode()
+        return self._batch(RECEIPT, [(self.task, text + b" " * (-len(text) % 8))])
+
+    def _batch(self, visit: int, rows: list[tuple[int, bytes]]) -> pa.RecordBatch:
+        first, self.sequence = self.sequence, self.sequence + len(rows)
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([task for task, _ in rows], pa.int32()),
+                pa.array([self.task] * len(rows), pa.int32()),
+                pa.array(range(first, self.sequence), pa.int64()),
+                pa.array([visit] * len(rows), pa.int32()),
+                pa.array([data for _, data in rows], pa.binary()),
+            ],
+            schema=_ROW,
+        )
+
+
+class Inbox:
+    """What a task receives: blocks for the same visit are joined until they hold B' tuples."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], batch_size: int, code_type: Any) -> None:
+        self.batches, self.batch_size, self.code_type = batches, batch_size, code_type
+        self.task: int | None = None
+        """The task that these rows were sent to."""
+        self.receipts: list[bytes] = []
+
+    def blocks(self) -> Iterator[tuple[int, Block]]:
+        """Give blocks with the numbers of their visits."""
+        arrived: dict[int, list[Block]] = defaultdict(list)
+        tuples: dict[int, int] = defaultdict(int)
+        for batch in self.batches:
+            visits, payloads = batch.column("visit").to_pylist(), batch.column("payload")
+            if visits:
+                self.task = batch.column("task")[0].as_py()
+            for visit, payload in zip(visits, payloads, strict=True):
+                if visit == RECEIPT:
+                    self.receipts.append(payload.as_py())
+                    continue
+                block = unpack(payload.as_buffer(), self.code_type)
+                if tuples[visit] and tuples[visit] + block.tuples > self.batch_size:
+                    yield visit, join(arrived.pop(visit))
+                    tuples[visit] = 0
+                arrived[visit].append(block)
+                tuples[visit] += block.tuples
+        for visit in sorted(arrived):
+            yield visit, join(arrived[visit])
+
+
+def exchange(
+    spark: SparkSession, tasks: int, first: Callable[[int], Iterator[pa.RecordBatch]], stages: list[Stage]
+) -> DataFrame:
+    """Return the rows of the last stage: each task begins with its number, and what it gives travels from stage to stage."""
+
+    def begin(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from first(number)
+
+    frame = spark.range(0, tasks, 1, tasks).mapInArrow(begin, ROW)
+    for stage in stages:
+        frame = frame.repartitionById(tasks, "task").sortWithinPartitions("source", "sequence").mapInArrow(stage, ROW)
+    return frame
+
+
+@contextmanager
+def bounded_batches(spark: SparkSession) -> Iterator[None]:
+    """Have Spark bound what it gives a task at once by its bytes, as blocks are large rows."""
+    names = ("spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch")
+    before = {name: spark.conf.get(name) for name in names}
+    try:
+        spark.conf.set(names[0], str(BATCH_BYTES))
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

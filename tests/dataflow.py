@@ -1,0 +1,101 @@
+"""A cluster in one process: tasks that host workers, blocks that travel as bytes, and prefixes that wait in files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from bigjoin.dataflow.agenda import Agenda, Waiting
+from bigjoin.dataflow.blocks import join, pack, route, unpack
+from bigjoin.dataflow.operators import Operators
+from bigjoin.dataflow.seeds import WorkerSeeds
+from bigjoin.dataflow.waiting import WaitingFile, read_waiting
+from bigjoin.join.bind import bind
+
+
+class Simulated:
+    """Runs a plan under the partitioned strategy, and watches what DESIGN promises."""
+
+    def __init__(self, plan, index, folder, *, workers=7, tasks=3, batch_size=64, budget=512, counting=True):
+        self.plan, self.folder = bind(plan, index), Path(folder)
+        self.workers, self.tasks, self.batch_size = workers, min(tasks, workers), batch_size
+        self.counting = counting
+        self.matches = []
+        self.waiting = []
+        self.files = {}
+        self.hosts = [Operators(self.plan, _Sink(self, task), counting=counting) for task in range(self.tasks)]
+        self.itinerary = self.hosts[0].itinerary
+        self.seeds = [WorkerSeeds(self.plan.seed, workers, self.tasks, task) for task in range(self.tasks)]
+        self.agenda = Agenda([len(s) for s in self.seeds], len(self.plan.steps), workers, batch_size, budget)
+        self.load = np.zeros(workers, np.int64)
+        self.sent = self.rounds = self.exchanges = 0
+
+    def run(self):
+        while (now := self.agenda.next_round()) is not None:
+            self.rounds += 1
+            self._round(now)
+            files = [(key, file) for key, file in self.files.items()]
+            self.files = {}
+            for (task, step, stop), file in files:
+                file.close()
+                self.agenda.add([Waiting(str(file.path), step, stop, task, file.prefixes, file.proposals, file.bytes)])
+        return self
+
+    def _round(self, now):
+        travelling = []
+        for task, slices in enumerate(now.work):
+            for part in slices:
+                travelling += self._begin(task, now.step, part)
+        exchanges = 0
+        while travelling:
+            exchanges += 1
+            arriving = defaultdict(list)
+            for visit, block in travelling:
+                assert block.tuples <= self.batch_size, "more tuples than B' in a block"
+                at = self.itinerary.place(visit)
+                for task, part in route(block, at, workers=self.workers, tasks=self.tasks, load=self.load):
+                    self.sent += part.tuples
+                    assert (part.prefixes[at] % self.workers % self.tasks == task).all()
+                    arriving[task, self.itinerary.visits.index(visit)].append(pack(part))
+            travelling = []
+            for (task, number), packed in sorted(arriving.items()):
+                for data in packed:
+                    block = join([unpack(data, self.plan.seed.code_type)])
+                    travelling += self.hosts[task].visit(self.itinerary.visits[number], block)
+        assert exchanges <= self.itinerary.exchanges(now.step)
+        self.exchanges += exchanges
+
+    def _begin(self, task, step, part):
+        if step is None:
+            for read, prefixes in self.seeds[task].read(part.first, part.last, self.batch_size):
+                self.hosts[task].tally.candidates[0] += read
+                yield from self.hosts[task].seed(prefixes)
+            return
+        for batch in read_waiting(part.file, part.first, part.last, self.batch_size, self.plan.seed.code_type):
+            yield from self.hosts[task].propose(step, part.stop, batch)
+
+    @property
+    def count(self):
+        return sum(host.tally.matches for host in self.hosts)
+
+    def rows(self):
+        columns = np.concatenate(self.matches, axis=1) if self.matches else np.empty((len(self.plan.plan.attributes), 0))
+        return sorted(zip(*columns.tolist(), strict=True))
+
+
+class _Sink:
+    def __init__(self, cluster, task):
+        self.cluster, self.task = cluster, task
+
+    def wait(self, step, stop, counted):
+        key = (self.task, step, stop)
+        files = self.cluster.files
+        if key not in files:
+            number = len(list(self.cluster.folder.iterdir()))
+            files[key] = WaitingFile(self.cluster.folder / f"{number}.waiting")
+        files[key].put(counted)
+
+    def match(self, matches):
+        self.cluster.matches.append(matches.copy())

@@ -43,6 +43,18 @@ class Simulated:
                 self.agenda.add([Waiting(str(file.path), step, stop, task, file.prefixes, file.proposals, file.bytes)])
         return self
 
+    def most(self):
+        """The paper's bound on tuples sent: each prefix is counted at every owner, each candidate proposed and intersected."""
+        prefixes, candidates = (self.added(name) for name in ("prefixes", "candidates"))
+        sent = 0
+        for step, stops in enumerate(self.itinerary.stops):
+            owners = sum(stop.at is not None for stop in stops)
+            sent += owners * prefixes[step] + (1 + owners - 1) * candidates[step + 1]
+        return sent
+
+    def added(self, name):
+        return [sum(counts) for counts in zip(*(getattr(host.tally, name) for host in self.hosts), strict=True)]
+
     def _round(self, now):
         travelling = []
         for task, slices in enumerate(now.work):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -23,6 +24,7 @@ from bigjoin.query.nest import CountPlan, Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Constant, Property, Query
 from tests.case_file import Question
+from tests.dataflow import Simulated
 from tests.oracles import duckdb, naive
 
 
@@ -80,7 +82,23 @@ def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int) -> l
     assert tally.peak <= 2 * batch_size
     assert counted(bound.plan, index, parts=parts) == (len(rows), len(rows))
     assert sorted(map(repr, listed(bound.plan, index, size=batch_size, parts=parts))) == sorted(map(repr, rows))  # NaN
+    spread(bound, index, len(rows), batch_size=batch_size)
     return rows
+
+
+def spread(bound: BoundPlan, index: Index, count: int, *, batch_size: int) -> None:
+    """Check the partitioned strategy, its count and its rows, on a cluster in this process."""
+    ranges = equal_ranges(bound, 1)
+    wanted = sorted(row for batch in matches(bound, ranges) for row in zip(*batch.tolist(), strict=True))
+    assert len(wanted) == count
+    workers, tasks = [(1, 1), (2, 2), (7, 3), (64, 4)][count % 4]
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"workers": workers, "tasks": tasks, "batch_size": batch_size}
+        counting = Simulated(bound.plan, index, folder, **options).run()
+        assert counting.count == count
+        if not any(counting.itinerary.checks):
+            assert counting.sent <= counting.most()
+        assert Simulated(bound.plan, index, folder, **options, counting=False).run().rows() == wanted
 
 
 def listed(chosen: Plan, index: Index, *, size: int, parts: int) -> list[tuple]:

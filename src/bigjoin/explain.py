@@ -56,13 +56,15 @@ def explain(
 
 
 def _analysis(stats: dict[str, Any]) -> list[str]:
-    rows = [("sum", "over", "candidates", "prefixes")]
-    rows += [
-        (str(step["term"] + 1), step["attribute"], f"{step['candidates']:,}", f"{step['prefixes']:,}")
-        for step in stats["steps"]
-    ]
-    widths = [max(len(row[c]) for row in rows) for c in range(4)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    """Return what each step did as a table, and below it what the run took."""
+    spread = "exchanges" in stats
+    rows: list[tuple[str, ...]] = [("step" if spread else "sum", "over", "candidates", "prefixes")]
+    for number, step in enumerate(stats["steps"]):
+        part = number if spread else step["term"]
+        rows.append((str(part + 1), step["attribute"], f"{step['candidates']:,}", f"{step['prefixes']:,}"))
+    lines = _table(rows)
+    if spread:
+        return [*lines, "", *_table(_spread(stats))]
     seconds = stats["tasks"]["seconds"]
     busy = seconds["mean"] / seconds["max"] if seconds["max"] else 1.0
     lines.append(
@@ -70,3 +72,26 @@ def _analysis(stats: dict[str, Any]) -> list[str]:
         f"{stats['peak_memory'] / 2**20:,.0f} MB a task"
     )
     return lines
+
+
+def _spread(stats: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return the figures of a run with exchanges: the paper's rounds, communication, load and memory."""
+    load, index, waiting = stats["load"], stats["index_tuples"], stats["waiting"]
+    return [
+        ("rounds", f"{stats['rounds']:,}"),
+        ("exchanges", f"{stats['exchanges']:,}"),
+        ("tuples sent", f"{stats['tuples']:,}"),
+        ("bytes sent", f"{stats['bytes']:,}"),
+        ("load of a worker in a round, max", f"{load['max']:,}"),
+        ("load of a worker in a round, mean", f"{load['mean']:,.0f}"),
+        ("index tuples of a worker, max", f"{index['max']:,}"),
+        ("index tuples of a worker, mean", f"{index['mean']:,.0f}"),
+        ("waiting on disk at most, prefixes", f"{waiting['prefixes']:,}"),
+        ("waiting on disk at most, bytes", f"{waiting['bytes']:,}"),
+        ("memory of a process at most, MB", f"{stats['peak_memory'] / 2**20:,.0f}"),
+    ]
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -52,6 +52,13 @@ class Count(int):
         return {**self._stats, "agm": agm_bound(*self._asked)}
 
 
+class Explanation(str):
+    """A plan and what to expect of it, as text; with the figures of the run, if there was one."""
+
+    __slots__ = ("stats",)
+    stats: dict[str, Any] | None
+
+
 class Graph:
     """A graph with its extension indices, ready for queries.
 
@@ -150,6 +157,7 @@ class Graph:
     ) -> Count:
         """Return the number of matches, an int that carries the `stats` of the run."""
         spark = self.spark  # may start a session, which is not the query's time
+        parallelism(spark)
         started = time.perf_counter()
         asked = _query(query, flags)
         chosen = self._choose(strategy, workers=(workers, 1), batch_size=(batch_size, 1))
@@ -240,15 +248,17 @@ class Graph:
         workers: int | None = None,
         batch_size: int = BATCH_SIZE,
         **flags: Unpack[Flags],
-    ) -> str:
-        """Return the plan as numbered rules, what the data lets expect and, with analyze, what really happened."""
+    ) -> Explanation:
+        """Return the plan as numbered rules, what the data lets expect and, with analyze, what happened (as `stats`, too)."""
         asked = _query(query, flags)
         stats = None
         if analyze:
             stats = self.count(asked, strategy=strategy, workers=workers, batch_size=batch_size).stats
         chosen = self._choose(strategy, workers=(workers, 1), batch_size=(batch_size, 1))
         why = choose(self._spark, self.index)[1] if strategy == "auto" else "as asked for"
-        return explain(asked, self.index.statistics, strategy=f"{chosen} ({why})", stats=stats)
+        text = Explanation(explain(asked, self.index.statistics, strategy=f"{chosen} ({why})", stats=stats))
+        text.stats = stats
+        return text
 
     def plan(self, query: str | Query, **flags: Unpack[Flags]) -> Plan:
         """Return the plan for a query on this graph; raise QueryError, before anything runs, if it does not fit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -20,9 +21,11 @@ from bigjoin.languages import parse
 def explain(query: str, source: str | None, analyze: bool, options: Options) -> None:
     """Print the plan of QUERY as numbered rules, a seed and one Extend step for each further attribute, and as loops to count.
 
-    With SOURCE, the plan for that graph, its sizes and the AGM bound; with --analyze, also what really happened.
+    With SOURCE, the plan for that graph, its sizes and the AGM bound; with --analyze, also what really happened (with
+    --json as `stats`).
     """
     parsed = parse(query, **options.flags)
+    said: dict[str, Any] = {}
     if source is None:
         if analyze:
             raise click.UsageError("--analyze needs a SOURCE to run the query on")
@@ -36,4 +39,5 @@ def explain(query: str, source: str | None, analyze: bool, options: Options) -> 
                 graph = graph.on(start_spark(options, report))
             report.stage(f"explaining {parsed.name}")
             text = graph.explain(parsed, analyze=analyze, **options.run)
-    click.echo(json.dumps({"explain": text}) if options.as_json else text)
+            said |= {"stats": text.stats} if analyze else {}
+    click.echo(json.dumps({"explain": text, **said}) if options.as_json else text)

@@ -27,10 +27,12 @@ _QUERY = [
     click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
     click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
 ]
-_BATCH = "Matches that a task finds before it hands them on; memory follows it. A count lists none."
+_BATCH = "B': matches that a task holds at once; under partitioned, proposals alive in a worker. Memory follows it."
+_STRATEGY = "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel."
+_WORKERS = "Tasks that share the seeds; under partitioned, owners of keys [default: cores; the index's shards, or 4 a core]."
 _RUN = [
-    click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help="Where steps run."),
-    click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Tasks to deal the seeds to [default: cores]."),
+    click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
+    click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
     click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=BATCH_SIZE, help=_BATCH, show_default=True),
     _MASTER,
     click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it."),

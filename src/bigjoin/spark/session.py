@@ -56,7 +56,10 @@ def _start(master: str | None) -> SparkSession:
         "spark.sql.warehouse.dir": str(scratch_directory("warehouse")),
     }
     if master is not None and not master.startswith("local"):
-        for key in ("spark.driver.memory", "spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"):
+        mine = ["spark.driver.memory", "spark.sql.shuffle.partitions"]
+        if not re.match(r"spark://(127\.|localhost\b)", master):  # a cluster on this machine reaches the driver as a local one
+            mine += ["spark.driver.host", "spark.driver.bindAddress"]
+        for key in mine:
             del settings[key]
     for key, value in settings.items():
         builder = builder.config(key, value)

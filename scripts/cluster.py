@@ -1,0 +1,122 @@
+"""Start a Spark standalone cluster on this machine, from PySpark's own jars: a master and workers, on loopback only.
+
+    python scripts/cluster.py                         until Ctrl-C; prints the master's address
+    python scripts/cluster.py -- COMMAND ...          while a command runs; {master} in it is the address
+
+For example:
+
+    python scripts/cluster.py --workers 2 -- bigjoin count triangle graph.index --strategy partitioned --master {master}
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyspark
+
+PATIENCE = 60.0
+"""Seconds that a process may take to start."""
+
+
+class Cluster:
+    """A master and its workers, each a process of its own, for as long as a `with` block runs."""
+
+    def __init__(self, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
+        self.workers, self.cores, self.memory = workers, cores, memory
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.master = ""
+
+    def __enter__(self) -> Cluster:
+        self.folder = Path(tempfile.mkdtemp(prefix="bigjoin-cluster-"))
+        try:
+            log = self._start("master", "--port", "0", "--webui-port", "0")
+            self.master = _wait_for(log, r"(spark://127\.0\.0\.1:\d+)", 1)[0]
+            size = ["--cores", str(self.cores), "--memory", self.memory]
+            for number in range(self.workers):
+                self._start(
+                    "worker", "--work-dir", str(self.folder / f"work-{number}"), "--webui-port", "0", *size, self.master
+                )
+            _wait_for(log, r"Registering worker", self.workers)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def executors(self) -> list[int]:
+        """Return the ids of the processes that run tasks."""
+        parents = {process.pid for process in self.processes}
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    parent = int(re.search(r"\nPPid:\s+(\d+)", (entry / "status").read_text())[1])  # type: ignore[index]
+                    if parent in parents and b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
+                        found.append(int(entry.name))
+                except (OSError, TypeError):
+                    continue
+        return found
+
+    def _start(self, role: str, *options: str) -> Path:
+        home = Path(pyspark.__file__).parent
+        log = self.folder / f"{role}-{len(self.processes)}.log"
+        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
+        environment["SPARK_LOCAL_DIRS"] = str(self.folder / "local")
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}.{role.title()}", "--host", "127.0.0.1"]
+        with log.open("wb") as out:
+            self.processes.append(subprocess.Popen([*command, *options], stdout=out, stderr=out, env=environment))
+        return log
+
+
+def _wait_for(log: Path, pattern: str, times: int) -> list[str]:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        found = re.findall(pattern, log.read_text(errors="replace"))
+        if len(found) >= times:
+            return found
+        time.sleep(0.1)
+    raise SystemExit(
+        f"Spark did not start within {PATIENCE:.0f} s; its log ends with:\n{log.read_text(errors='replace')[-2000:]}"
+    )
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1, help="cores of each worker")
+    parser.add_argument("--memory", default="1g", help="memory of each worker")
+    parser.add_argument("command", nargs="*", help="what to run meanwhile; {master} becomes the address")
+    options = parser.parse_args()
+    with Cluster(workers=options.workers, cores=options.cores, memory=options.memory) as cluster:
+        if options.command:
+            command = [part.replace("{master}", cluster.master) for part in options.command]
+            return subprocess.run(command, env={**os.environ, "BIGJOIN_MASTER": cluster.master}, check=False).returncode
+        print(cluster.master, flush=True)  # noqa: T201
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

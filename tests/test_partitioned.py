@@ -1,0 +1,297 @@
+"""The partitioned strategy: on a cluster in this process, through Spark, and on a standalone cluster that loses an executor."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bigjoin as bj
+from bigjoin.dataflow.agenda import Agenda, Waiting
+from bigjoin.dataflow.blocks import Counted, Prefixes, Proposed, join, pack, route, unpack
+from bigjoin.dataflow.itinerary import Itinerary
+from bigjoin.dataflow.seeds import tuples_of_workers
+from bigjoin.dataflow.waiting import WaitingFile, read_waiting
+from bigjoin.errors import BigjoinError
+from bigjoin.indexing import build_index
+from bigjoin.join.bind import bind
+from bigjoin.join.generic_join import count_matches
+from bigjoin.join.seeds import equal_ranges
+from bigjoin.languages import parse
+from bigjoin.planner import plan
+from bigjoin.planner.agm import agm_bound
+from bigjoin.spark import choose, partitioned
+from tests.dataflow import Simulated
+
+PAPER = ["triangle", "4-clique", "diamond", "house", "5-clique"]
+
+
+def scattered(folder, *, vertices=40, edges=250, directed=True, shards=1, seed=5):
+    random = Random(seed)
+    pairs = [(random.randrange(vertices), random.randrange(vertices)) for _ in range(edges)]
+    table = pa.table({"src": [a for a, _ in pairs], "dst": [b for _, b in pairs]})
+    return build_index(table, folder / "index", directed=directed, shards=shards)
+
+
+def counted(chosen, index):
+    bound = bind(chosen, index)
+    return count_matches(bound, equal_ranges(bound, 1))
+
+
+# On a cluster in this process
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(("workers", "tasks"), [(1, 1), (2, 2), (7, 2), (8, 3), (64, 4), (1000, 4)])
+@pytest.mark.parametrize("name", PAPER)
+def test_any_number_of_workers_counts_the_same(name, workers, tasks, shards, tmp_path):
+    index = scattered(tmp_path, shards=shards)
+    chosen = plan(parse(name), index.statistics)
+    run = Simulated(chosen, index, tmp_path / "index", workers=workers, tasks=tasks).run()
+    assert run.count == counted(chosen, index)
+    assert run.sent <= run.most()
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_what_is_sent_stays_below_the_bound_of_the_paper(name, tmp_path):
+    """Tuples sent are at most relations x attributes x AGM bound, also where every vertex hangs on one hub."""
+    hub = [(0, i) for i in range(1, 120)] + [(i, i + 1) for i in range(1, 119)] + [(i, 0) for i in range(1, 120)]
+    index = build_index(pa.table({"src": [a for a, _ in hub], "dst": [b for _, b in hub]}), tmp_path / "index")
+    query = parse(name)
+    run = Simulated(plan(query, index.statistics), index, tmp_path, workers=16, tasks=4).run()
+    assert run.sent <= run.most()
+    assert run.most() <= len(query.atoms) * len(query.attributes) * agm_bound(query, index.statistics)
+
+
+@pytest.mark.parametrize("batch_size", [1, 10, 100])
+def test_what_waits_is_bounded_by_the_budget_and_not_by_the_output(batch_size, tmp_path):
+    index = scattered(tmp_path, vertices=30, edges=500)
+    chosen = plan(parse("diamond"), index.statistics)
+    run = Simulated(chosen, index, tmp_path / "index", workers=4, tasks=2, batch_size=batch_size, budget=400).run()
+    steps = len(chosen.steps)
+    assert run.agenda.peak_prefixes <= steps * (400 + 4 * batch_size)
+    assert run.agenda.peak_prefixes < counted(chosen, index) / 4
+
+
+def test_prefixes_do_not_travel_to_where_they_are(tmp_path):
+    index = scattered(tmp_path)
+    itinerary = Itinerary(bind(plan(parse("triangle"), index.statistics), index))
+    # Seeds are with the owner of a1, which counts first; then that of a2, and back for those that a1 proposes for.
+    assert itinerary.exchanges(None) == 2
+    # The proposer has its prefixes; one other owner intersects.
+    assert itinerary.exchanges(0) == 1
+    one = Itinerary(bind(plan(parse("q(a,b,c) := edge(a,b), edge(a,c)"), index.statistics), index))
+    assert one.exchanges(None) == 0
+
+
+def test_lists_that_neighbours_propose_travel_once(tmp_path):
+    """A hub with many leaves: each of its seeds proposes the same list."""
+    hub = [(0, i) for i in range(1, 200)] + [(i, 200 + i % 7) for i in range(1, 200)] + [(i, i + 1) for i in range(1, 199)]
+    index = build_index(pa.table({"src": [a for a, _ in hub], "dst": [b for _, b in hub]}), tmp_path / "index")
+    values = index.extensions("edge", (0, 1)).values
+    block = Proposed(
+        np.array([[0] * 5, [1, 2, 3, 4, 5]], np.uint32),
+        np.array([0, 1, 2, 3, 4]),
+        np.array([100, 99, 98, 97, 96]),
+        values,
+    )
+    load = np.zeros(4, np.int64)
+    parts = dict(route(block, 1, workers=4, tasks=2, load=load))
+    assert [len(part.codes) for part in parts.values()] == [99, 100]
+    assert sum(part.tuples for part in parts.values()) == block.tuples == load.sum()
+    for part in parts.values():
+        for i in range(len(part)):
+            n = int(part.prefixes[1, i]) - 1
+            mine = part.codes[part.begins[i] : part.begins[i] + part.lengths[i]]
+            assert mine.tolist() == values[block.begins[n] : block.begins[n] + block.lengths[n]].tolist()
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+def test_blocks_come_back_from_bytes(kind):
+    prefixes = np.arange(6, dtype=kind).reshape(2, 3)
+    counted = Counted(prefixes, np.array([4, 5, 6]), np.array([0, 1, 0], np.uint8))
+    proposed = Proposed(prefixes, np.array([0, 1, 2]), np.array([2, 2, 1]), np.arange(3, dtype=kind))
+    for block in (Prefixes(prefixes), counted, proposed, Prefixes(prefixes[:, :0])):
+        data = pack(block)
+        assert len(data) % 8 == 0
+        back = join([unpack(data, kind), unpack(data, kind)])
+        assert type(back) is type(block)
+        assert back.prefixes.dtype == kind
+        assert len(back) == 2 * len(block)
+        assert back.tuples == 2 * block.tuples
+        half = back.part(np.arange(len(block)))
+        assert pack(half) == data
+
+
+def test_any_stretch_of_a_waiting_file_can_be_read(tmp_path):
+    file = WaitingFile(tmp_path / "waiting")
+    counts = [3, 1, 4, 1, 5, 9, 2, 6]
+    for n in range(0, 8, 3):
+        some = np.array(counts[n : n + 3])
+        codes = np.arange(n, n + len(some), dtype=np.uint32)[None]
+        file.put(Counted(codes, some, np.zeros(len(some), np.uint8)))
+    file.close()
+    everything = [(code, k) for code, count in enumerate(counts) for k in range(count)]
+    assert file.proposals == len(everything)
+    for first in range(0, 31, 3):
+        for last in range(first, 32, 4):
+            found = []
+            for batch in read_waiting(file.path, first, last, 4, np.uint32):
+                assert (batch.ends - batch.starts).sum() <= 4
+                for code, a, b in zip(batch.prefixes[0].tolist(), batch.starts, batch.ends, strict=True):
+                    found += [(code, k) for k in range(a, b)]
+            assert found == everything[first:last]
+
+
+def test_the_deepest_step_with_enough_work_goes_next():
+    agenda = Agenda([100, 100], steps=2, workers=4, batch_size=10, budget=40)
+    assert agenda.next_round().step is None
+    agenda.add([Waiting("a", 0, 0, 0, 5, 15, 1), Waiting("b", 1, 0, 1, 5, 15, 1)])
+    assert agenda.next_round().step is None  # two workers in a task: 15 proposals need not be 10 for one of them
+    agenda.add([Waiting("c", 0, 0, 0, 9, 30, 1)])
+    now = agenda.next_round()
+    assert (now.step, [(part.file, part.first, part.last) for part in now.work[0]]) == (0, [("a", 0, 15), ("c", 0, 5)])
+    assert now.spent == ("a",)
+    agenda.add([Waiting("d", 1, 0, 1, 9, 5, 1)])
+    assert agenda.next_round().step == 1
+    while agenda.seeds_left:
+        now = agenda.next_round()
+    steps = []
+    while (now := agenda.next_round()) is not None:
+        steps.append(now.step)
+    assert steps == [0]  # what was left of c is flushed
+
+
+def test_tuples_are_dealt_out_evenly(tmp_path):
+    index = scattered(tmp_path, vertices=500, edges=5000, shards=3)
+    trie = index.extensions("edge", (0, 1))
+    for workers in (1, 3, 7, 64):
+        tuples = tuples_of_workers(trie, workers)
+        assert tuples.sum() == len(trie)
+        assert tuples.max() <= len(trie) / workers + 40
+
+
+# Through Spark
+
+
+@pytest.fixture(scope="module")
+def graph(spark, tmp_path_factory):
+    return bj.Graph.open(scattered(tmp_path_factory.mktemp("graph"), vertices=60, edges=600).path, spark=spark)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("name", "workers"), [("triangle", 1), ("4-clique", 7), ("diamond", 64), ("house", 224)])
+def test_counts_through_spark(graph, name, workers):
+    count = graph.count(name, strategy="partitioned", workers=workers, batch_size=100)
+    assert count == counted(plan(parse(name), graph.index.statistics), graph.index)
+    assert (count.strategy, count.workers) == ("partitioned", workers)
+    stats = count.stats
+    assert stats["steps"][-1]["prefixes"] == count
+    assert 0 < stats["load"]["mean"] <= stats["load"]["max"]
+    assert stats["index_tuples"]["mean"] <= stats["index_tuples"]["max"]
+    assert stats["rounds"] >= 2
+    assert stats["bytes"] > 0
+    assert stats["peak_memory"] > 0
+    assert stats["agm"] >= count
+
+
+@pytest.mark.spark
+def test_rows_are_those_of_the_shared_strategy(graph, tmp_path):
+    query = "q(a, b, c) := edge(a, b), edge(b, c), edge(c, a), a < b"
+    wanted = sorted(map(tuple, graph.find(query).collect()))
+    assert wanted
+    found = graph.find(query, strategy="partitioned", workers=5, batch_size=50)
+    assert found.columns == ["a", "b", "c"]
+    assert sorted(map(tuple, found.collect())) == wanted
+    assert graph.write(query, tmp_path / "out.parquet", strategy="partitioned", workers=5) == len(wanted)
+    assert sorted(zip(*pq.read_table(tmp_path / "out.parquet").to_pydict().values(), strict=True)) == wanted
+    first = graph.find(query, strategy="partitioned", limit=3)
+    assert first.count() == 3
+    assert set(map(tuple, first.collect())) <= set(wanted)
+    assert graph.write(query, tmp_path / "out.csv", strategy="partitioned", limit=4) == 4
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 5
+    assert graph.write(query, tmp_path / "none.parquet", strategy="partitioned", limit=0) == 0
+    assert graph.find("q(a, b) := edge(a, b), a < a", strategy="partitioned").count() == 0
+
+
+@pytest.mark.spark
+def test_a_limit_ends_the_rounds_early(graph, monkeypatch, tmp_path):
+    rounds, run_round = [], partitioned._round
+    monkeypatch.setattr(partitioned, "FEW", 16)
+    monkeypatch.setattr(partitioned, "_round", lambda *given: rounds.append(given[2].step) or run_round(*given))
+    graph.write("diamond", tmp_path / "few.parquet", strategy="partitioned", limit=5)
+    assert rounds[:3] == [None, 0, 1]
+    assert len(rounds) < 8
+    with pytest.raises(BigjoinError, match="factorized matches are found by the shared strategy only"):
+        graph.find("diamond", strategy="partitioned", factorized=True)
+
+
+@pytest.mark.spark
+def test_a_full_disk_is_told_and_leaves_nothing(graph, monkeypatch, tmp_path):
+    monkeypatch.setenv("BIGJOIN_SCRATCH", str(tmp_path / "nowhere"))
+    with pytest.raises(BigjoinError, match=r"cannot make a scratch folder .* set BIGJOIN_SCRATCH"):
+        graph.count("triangle", strategy="partitioned")
+
+
+def test_auto_takes_shared_while_a_machine_has_room(graph, monkeypatch):
+    assert "shared (the index has" in graph.explain("triangle")
+    monkeypatch.setattr(choose, "_memory_here", lambda: graph.index.bytes)
+    assert "partitioned (the index has" in graph.explain("triangle")
+    assert graph.count("triangle").strategy == "partitioned"
+
+
+@pytest.mark.spark
+def test_the_analysis_of_a_run_shows_the_bounds(graph):
+    text = graph.explain("triangle", analyze=True, strategy="partitioned", workers=6)
+    assert "strategy: partitioned" in text
+    for word in ("rounds", "exchanges", "load", "index tuples", "waiting"):
+        assert word in text
+
+
+# On a standalone cluster
+
+
+ON_A_CLUSTER = """
+import os, signal, sys, threading, time
+from importlib import resources
+import bigjoin as bj
+from bigjoin.indexing import build_index
+from bigjoin.spark.session import get_session
+sys.path.insert(0, sys.argv[1])
+from cluster import Cluster
+with resources.as_file(resources.files("bigjoin") / "data" / "soc-Epinions1.txt.gz") as file:
+    build_index(file, sys.argv[2] + "/index", directed=False, shards=4)
+with Cluster(workers=2, cores=1) as cluster:
+    spark = get_session(cluster.master)
+    graph = bj.Graph.open(sys.argv[2] + "/index", spark=spark)
+    for strategy in ("shared", "partitioned"):
+        assert graph.count("triangle", unique=True, strategy=strategy) == 1624481, strategy
+    assert len(cluster.executors()) == 2, cluster.executors()
+    killed = []
+    def kill():
+        time.sleep(1.5)
+        killed.append(cluster.executors()[0])
+        os.kill(killed[0], signal.SIGKILL)
+    thread = threading.Thread(target=kill)
+    thread.start()
+    counts = [graph.count("4-clique", unique=True, strategy="partitioned", batch_size=20000) for _ in range(2)]
+    thread.join()
+    assert counts == [5803397, 5803397], counts
+    assert killed
+    spark.stop()
+print("as many as ever")
+"""
+
+
+@pytest.mark.spark
+def test_an_executor_that_is_killed_changes_nothing(tmp_path):
+    scripts = str(Path(__file__).parents[1] / "scripts")
+    command = [sys.executable, "-c", ON_A_CLUSTER, scripts, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert "as many as ever" in run.stdout, run.stderr[-3000:]

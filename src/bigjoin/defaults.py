@@ -5,7 +5,10 @@ from __future__ import annotations
 STRATEGIES = ("auto", "shared", "partitioned")
 
 BATCH_SIZE = 1 << 18
-"""B': the proposals that a run on batches keeps alive at a step, and the matches that a task holds at once."""
+"""Matches that a task holds at once, and B' for a run on batches in one process."""
+
+PROPOSALS = 1 << 21
+"""B' of the partitioned strategy: proposals alive in a worker. The more there are, the more of them share a list."""
 
 PART_SIZE = 1 << 21
 """Rows that a task of a build holds at once, about: its memory follows this, whatever the size of the graph."""

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, STRATEGIES
+from bigjoin.defaults import BATCH_SIZE, PROPOSALS, STRATEGIES
 from bigjoin.errors import BigjoinError, did_you_mean
 from bigjoin.explain import explain
 from bigjoin.index.directory import VERTEX, Index
@@ -151,7 +151,7 @@ class Graph:
         *,
         strategy: str = "auto",
         workers: int | None = None,
-        batch_size: int = BATCH_SIZE,
+        batch_size: int | None = None,
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Flags],
     ) -> Count:
@@ -186,7 +186,7 @@ class Graph:
         factorized: bool = False,
         strategy: str = "auto",
         workers: int | None = None,
-        batch_size: int = BATCH_SIZE,
+        batch_size: int | None = None,
         **flags: Unpack[Flags],
     ) -> DataFrame:
         """Return the matches as a Spark DataFrame with a column for each attribute of the head.
@@ -215,7 +215,7 @@ class Graph:
         factorized: bool = False,
         strategy: str = "auto",
         workers: int | None = None,
-        batch_size: int = BATCH_SIZE,
+        batch_size: int | None = None,
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Flags],
     ) -> int:
@@ -246,7 +246,7 @@ class Graph:
         analyze: bool = False,
         strategy: str = "auto",
         workers: int | None = None,
-        batch_size: int = BATCH_SIZE,
+        batch_size: int | None = None,
         **flags: Unpack[Flags],
     ) -> Explanation:
         """Return the plan as numbered rules, what the data lets expect and, with analyze, what happened (as `stats`, too)."""
@@ -282,7 +282,7 @@ class Graph:
         return f"Graph({self.vertices:,} vertices, {self.edges:,} {kind} edges)"
 
     def _shared(
-        self, query: Query, workers: int | None, batch_size: int, limit: int | None = None, factorized: bool = False
+        self, query: Query, workers: int | None, batch_size: int | None, limit: int | None = None, factorized: bool = False
     ) -> shared.Job:
         if factorized:
             term = factorized_plan(query, self.index.statistics)
@@ -290,14 +290,17 @@ class Graph:
             chosen = plan(query, self.index.statistics)
             term = Term(1, nest_of(chosen), chosen.attributes)
         tasks = workers or parallelism(self.spark)
-        return shared.prepare(term, query, self.index, tasks=tasks, batch_size=batch_size, limit=limit, factorized=factorized)
+        size = batch_size or BATCH_SIZE
+        return shared.prepare(term, query, self.index, tasks=tasks, batch_size=size, limit=limit, factorized=factorized)
 
-    def _partitioned(self, query: Query, workers: int | None, batch_size: int, limit: int | None = None) -> partitioned.Job:
+    def _partitioned(
+        self, query: Query, workers: int | None, batch_size: int | None, limit: int | None = None
+    ) -> partitioned.Job:
         cores = parallelism(self.spark)
         many = workers or (self.index.shards if self.index.shards > 1 else WORKERS * cores)
         waiting = common_directory(self.spark, self.index.path, "waiting")
         chosen = plan(query, self.index.statistics)
-        return partitioned.Job(chosen, self.index, many, min(cores, many), batch_size, str(waiting), limit=limit)
+        return partitioned.Job(chosen, self.index, many, min(cores, many), batch_size or PROPOSALS, str(waiting), limit=limit)
 
     def _count_job(self, query: Query, tasks: int) -> tuple[shared.CountJob, DataFrame]:
         asked = (repr(query), tasks)  # text, as 1 and true are equal constants to Python

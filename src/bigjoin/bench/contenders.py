@@ -56,6 +56,9 @@ class Contender:
 
 
 OURS = "bigjoin"
+BATCHES = (10_000, 100_000, 1_000_000)
+WORKERS = (1, 14, 28, 56, 112, 224)
+"""As in the paper's figure."""
 
 CONTENDERS: dict[str, Contender] = {
     OURS: Contender("bigjoin", "bigjoin:Bigjoin"),
@@ -68,6 +71,19 @@ CONTENDERS: dict[str, Contender] = {
     "igraph": Contender("igraph", "igraph:Igraph", "igraph"),
     "spark-sql": Contender("Spark SQL", "spark_joins:SparkSQL"),
     "left-deep": Contender("left-deep motif", "spark_joins:LeftDeepMotif"),
+    "bigjoin-partitioned": Contender("bigjoin, partitioned", "bigjoin:Bigjoin", options={"strategy": "partitioned"}),
+    "moving": Contender("moving its bytes", "moving:Moving"),
+    "spark-sql-oriented": Contender("Spark SQL", "spark_joins:OrientedSparkSQL"),
+    **{
+        f"batch-{size}": Contender(
+            f"B' = {size:,}", "bigjoin:Bigjoin", options={"strategy": "partitioned", "workers": 8, "batch_size": size}
+        )
+        for size in BATCHES
+    },
+    **{
+        f"workers-{many}": Contender(f"{many} workers", "bigjoin:Bigjoin", options={"strategy": "partitioned", "workers": many})
+        for many in WORKERS
+    },
     "bigjoin-build": Contender("bigjoin", "building:BigjoinBuild"),
     "duckdb-build": Contender("DuckDB", "building:DuckDBBuild", "duckdb"),
     "bigjoin-start": Contender("bigjoin count", "starting:BigjoinStart"),

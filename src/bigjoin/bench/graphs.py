@@ -31,6 +31,7 @@ LINES = 100_000
 
 BUNDLED = "soc-Epinions1"
 GENERATED = {
+    "R-MAT 4 M": ["rmat", "--scale", "18", "--edges", "4500000"],
     "R-MAT 16 M": ["rmat", "--scale", "20", "--edges", "16000000"],
     "R-MAT 16 M, text ids": ["rmat", "--scale", "20", "--edges", "16000000", "--ids", "string"],
     "Theory 28.7 M": ["theory", "--stars", "5-9-16-25-81"],

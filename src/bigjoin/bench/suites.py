@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bigjoin.bench.contenders import OURS
+from bigjoin.bench.contenders import BATCHES, OURS, WORKERS
 from bigjoin.bench.graphs import BUNDLED, DIRECTED, RAW, TEXT, UNDIRECTED
 from bigjoin.bench.question import DISTINCT, UNIQUE, Question
 from bigjoin.errors import BigjoinError, did_you_mean
@@ -129,6 +129,50 @@ SUITES: dict[str, Suite] = {
             _TRIANGLE,
             (OURS, "spark-sql", "left-deep"),
             _TRIANGLE,
+        ),
+        Suite(
+            "partitioned",
+            "Each worker a part of the index",
+            "Undirected triangles, each once, with prefixes that travel to the owners of their keys. Spark SQL joins edges "
+            "that point from low to high degree, cached, with the best of several settings for partitions and broadcasts. "
+            "*Moving its bytes* sends the same packed rows through the same jobs and exchanges, and looks at none of them. "
+            "Beside it the shared strategy, which needs the whole index on every machine.",
+            (BUNDLED, "amazon0601", "R-MAT 4 M"),
+            UNDIRECTED,
+            _asked(("triangle",), UNIQUE),
+            ("bigjoin-partitioned", "spark-sql-oriented", "moving", OURS),
+            beside=("moving", OURS),
+        ),
+        Suite(
+            "batches",
+            "Memory follows B', not the output",
+            "Directed diamonds under the partitioned strategy, eight workers, counted one by one.",
+            (BUNDLED,),
+            DIRECTED,
+            _asked(("diamond",)),
+            tuple(f"batch-{size}" for size in BATCHES),
+            versus=False,
+        ),
+        Suite(
+            "batches-cliques",
+            "Memory follows B': 4-cliques",
+            "Directed 4-cliques of a denser graph under the partitioned strategy, eight workers.",
+            ("twitter_combined",),
+            DIRECTED,
+            _asked(("4-clique",)),
+            tuple(f"batch-{size}" for size in BATCHES),
+            versus=False,
+        ),
+        Suite(
+            "workers",
+            "The index and the load, dealt to workers",
+            "Undirected triangles, each once, with the same two cores whatever the number of workers: what each of them would "
+            "hold and receive on a cluster.",
+            ("R-MAT 4 M",),
+            UNDIRECTED,
+            _asked(("triangle",), UNIQUE),
+            tuple(f"workers-{many}" for many in WORKERS),
+            versus=False,
         ),
         Suite(
             "cold",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bigjoin.defaults import BATCH_SIZE, STRATEGIES
+from bigjoin.defaults import BATCH_SIZE, PROPOSALS, STRATEGIES
 
 if TYPE_CHECKING:
     from bigjoin.languages import Flags
@@ -27,13 +27,16 @@ _QUERY = [
     click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
     click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
 ]
-_BATCH = "B': matches that a task holds at once; under partitioned, proposals alive in a worker. Memory follows it."
+_BATCH = (
+    "Matches that a task holds at once; under partitioned B', the proposals alive in a worker. Memory follows it "
+    f"[default: {BATCH_SIZE:,}; partitioned {PROPOSALS:,}]."
+)
 _STRATEGY = "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel."
 _WORKERS = "Tasks that share the seeds; under partitioned, owners of keys [default: cores; the index's shards, or 4 a core]."
 _RUN = [
     click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
     click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
-    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", default=BATCH_SIZE, help=_BATCH, show_default=True),
+    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH),
     _MASTER,
     click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it."),
 ]
@@ -56,7 +59,7 @@ class Options:
     cross_product: bool = False
     strategy: str = "auto"
     workers: int | None = None
-    batch_size: int = BATCH_SIZE
+    batch_size: int | None = None
     master: str | None = None
     no_cache: bool = False
     as_json: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -113,7 +113,7 @@ class Inbox:
 
 
 def exchange(
-    spark: SparkSession, tasks: int, first: Callable[[int], Iterator[pa.RecordBatch]], stages: list[Stage]
+    spark: SparkSession, tasks: int, first: Callable[[int], Iterator[pa.RecordBatch]], stages: Sequence[Stage]
 ) -> DataFrame:
     """Return the rows of the last stage: each task begins with its number, and what it gives travels from stage to stage."""
 

@@ -86,7 +86,8 @@ class Stats:
     tuples: int = 0
     peak_memory: int = 0
     compiled: int = 0
-    busy: float = 0.0
+    seconds: dict[int, float] = field(default_factory=dict)
+    """Seconds of each task, over all rounds."""
     parts: list[tuple[Path, int]] = field(default_factory=list)
     """Files of matches, and their rows."""
     load: list[Any] = field(default_factory=list)
@@ -104,7 +105,7 @@ class Stats:
         self.bytes += receipt["bytes"]
         self.tuples += receipt["tuples"]
         self.compiled += receipt["compiled"]
-        self.busy += receipt["seconds"]
+        self.seconds[receipt["task"]] = self.seconds.get(receipt["task"], 0.0) + receipt["seconds"]
         self.peak_memory = max(self.peak_memory, receipt["peak_memory"])
         self.parts += [(Path(file), rows) for file, rows in receipt["parts"]]
         for worker, tuples in receipt["load"]:
@@ -217,8 +218,12 @@ def _round(spark: SparkSession, job: Job, now: Round, stages: int) -> list[dict[
     def advance(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from Task(job, None).advance(batches)
 
-    rows = exchange(spark, job.tasks, begin, [advance] * stages).toArrow()
-    return [json.loads(payload) for payload in rows["payload"].to_pylist()]
+    return receipts(exchange(spark, job.tasks, begin, [advance] * stages))
+
+
+def receipts(rows: DataFrame) -> list[dict[str, Any]]:
+    """Run a job, and return what its tasks say they have done."""
+    return [json.loads(payload) for payload in rows.toArrow()["payload"].to_pylist()]
 
 
 class Task:
@@ -306,6 +311,7 @@ class Task:
         tally = self.operators.tally
         busy = np.flatnonzero(outbox.load)
         return {
+            "task": self.number,
             "prefixes": tally.prefixes,
             "candidates": tally.candidates,
             "matches": tally.matches,
@@ -369,6 +375,7 @@ def _report(job: Job, stats: Stats, agenda: Agenda) -> dict[str, Any]:
             strict=True,
         )
     ]
+    seconds = list(stats.seconds.values()) or [0.0]
     tries = {id(e.trie): e.trie for step in job.bound.steps for e in (*step.extenders, *step.excluders)}
     tries[id(job.bound.seed.extender.trie)] = job.bound.seed.extender.trie
     tuples = sum(tuples_of_workers(trie, job.workers) for trie in tries.values())
@@ -381,7 +388,8 @@ def _report(job: Job, stats: Stats, agenda: Agenda) -> dict[str, Any]:
         "steps": steps,
         "index_tuples": {"max": int(np.max(tuples)), "mean": float(np.mean(tuples))},
         "waiting": {"prefixes": agenda.peak_prefixes, "bytes": agenda.peak_bytes},
-        "tasks": {"count": job.tasks, "seconds": stats.busy},
+        "tasks": {"count": job.tasks, "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
+        "busy": sum(seconds) / len(seconds) / max(*seconds, 1e-9),
         "peak_memory": stats.peak_memory,
         "kernels_compiled": stats.compiled,
     }

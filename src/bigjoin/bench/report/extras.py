@@ -84,8 +84,63 @@ def cost(lines: Sequence[Line]) -> str:
     return table(["graph", "query", "one thread", "1 core / one thread", "2 cores / one thread", "COST"], rows, words=2)
 
 
+def exchanges(lines: Sequence[Line]) -> str:
+    """Return what travelled, and the time against that of moving it and of not having to."""
+    rows = []
+    for (graph, query, _), cell in by_cell(lines).items():
+        ours, moving, shared = (cell.get(name) for name in ("bigjoin-partitioned", "moving", OURS))
+        if ours is None or ours.seconds is None:
+            continue
+        ratios = [f"{ours.seconds / other.seconds:.2f}" if other and other.seconds else MISSING for other in (moving, shared)]
+        figures = ours.figures
+        sent = f"{figures['tuples'] / 1e6:,.1f} M", f"{figures['bytes'] / 1e6:,.1f} MB", str(figures["rounds"])
+        rows.append([graph, query, *sent, *ratios])
+    titles = ["graph", "query", "tuples sent", "bytes sent", "rounds", "time / moving the bytes", "time / shared"]
+    return table(titles, rows, words=2)
+
+
+def batches(lines: Sequence[Line]) -> str:
+    """Return the memory of runs with different B'."""
+    rows = []
+    for line in lines:
+        f = line.figures
+        if line.seconds is None:
+            continue
+        rows.append(
+            [
+                CONTENDERS[line.contender].label,
+                seconds(line.seconds),
+                f"{f['peak_memory'] / 1e6:,.0f} MB",
+                f"{f['load']['mean']:,.0f}",
+                f"{f['load']['max']:,}",
+                f"{f['waiting']['prefixes']:,}",
+                f"{f['waiting']['bytes'] / 1e6:,.1f} MB",
+                f"{line.count:,}",
+            ]
+        )
+    titles = ["", "time", "peak of a process", "load of a worker, mean", "max", "waiting prefixes", "on disk", "matches"]
+    return table(titles, rows)
+
+
+def dealt(lines: Sequence[Line]) -> str:
+    """Return what each worker holds and receives."""
+    rows = []
+    for line in lines:
+        index, load = line.figures.get("index_tuples"), line.figures.get("load")
+        if index and load:
+            each = [f"{index['mean']:,.0f}", f"{index['max']:,}", f"{load['mean']:,.0f}", f"{load['max']:,}"]
+            rows.append(
+                [CONTENDERS[line.contender].label, *each, f"{load['max'] / max(1, load['mean']):.2f}", seconds(line.seconds)]
+            )
+    return table(["", "index tuples, mean", "max", "load, mean", "max", "load, max / mean", "time"], rows)
+
+
 EXTRAS: dict[str, Callable[[Sequence[Line]], str]] = {
     "index": speed,
+    "partitioned": exchanges,
+    "batches": batches,
+    "batches-cliques": batches,
+    "workers": dealt,
     "foil": intermediate,
     "cost": cost,
     "directed": index_and_run,

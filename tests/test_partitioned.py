@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
-from bigjoin.dataflow.agenda import Agenda, Waiting
+from bigjoin.dataflow.agenda import Agenda, Slice, Waiting
 from bigjoin.dataflow.blocks import Counted, Prefixes, Proposed, join, pack, route, unpack
 from bigjoin.dataflow.itinerary import Itinerary
 from bigjoin.dataflow.seeds import tuples_of_workers
@@ -27,6 +27,7 @@ from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.spark import choose, partitioned
+from bigjoin.spark.exchange import _ROW, RECEIPT
 from tests.dataflow import Simulated
 
 PAPER = ["triangle", "4-clique", "diamond", "house", "5-clique"]
@@ -175,6 +176,29 @@ def test_tuples_are_dealt_out_evenly(tmp_path):
         tuples = tuples_of_workers(trie, workers)
         assert tuples.sum() == len(trie)
         assert tuples.max() <= len(trie) / workers + 40
+
+
+def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
+    index = scattered(tmp_path, vertices=60, edges=600)
+    chosen = plan(parse("4-clique"), index.statistics)
+    job = partitioned.Job(chosen, index, 7, 3, 100, str(tmp_path))
+
+    def sent(task):
+        rows = pa.Table.from_batches(list(partitioned.Task(job, task).begin(None, (Slice(0, 150),))))
+        return [row for row in rows.to_pylist() if row["visit"] != RECEIPT]
+
+    first = [row for task in range(3) for row in sent(task)]
+    assert first == [row for task in range(3) for row in sent(task)]
+    arriving = sorted((row for row in first if row["task"] == 1), key=lambda row: (row["source"], row["sequence"]))
+
+    def advanced(size):
+        """However Spark cuts the rows into batches."""
+        batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
+        rows = pa.Table.from_batches(list(partitioned.Task(job, None).advance(batches))).to_pylist()
+        return [row for row in rows if row["visit"] != RECEIPT]
+
+    assert advanced(1000)
+    assert advanced(1000) == advanced(1) == advanced(7)
 
 
 # Through Spark

@@ -25,6 +25,8 @@ def test_the_same_code_runs_on_spark_connect(tmp_path):
             graph = bj.Graph(edges, directed=False)
             assert graph.count("triangle", unique=True) == 2
             assert sorted(map(sorted, graph.find("triangle", unique=True).collect())) == [[1, 2, 3], [3, 4, 5]]
+            assert graph.count("triangle", unique=True, strategy="partitioned", workers=3) == 2
+            assert graph.find("triangle", unique=True, strategy="partitioned").count() == 2
             assert graph.write("triangle", "out.parquet", unique=True) == 2
         print("connected")
         """

@@ -14,7 +14,7 @@ import pytest
 
 import bigjoin as bj
 from bigjoin.dataflow.agenda import Agenda, Slice, Waiting
-from bigjoin.dataflow.blocks import Counted, Prefixes, Proposed, join, pack, route, unpack
+from bigjoin.dataflow.blocks import Counted, Prefixes, Proposed, join, pack, pieces, route, unpack
 from bigjoin.dataflow.itinerary import Itinerary
 from bigjoin.dataflow.seeds import tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
@@ -126,6 +126,10 @@ def test_blocks_come_back_from_bytes(kind):
         assert back.prefixes.dtype == kind
         assert len(back) == 2 * len(block)
         assert back.tuples == 2 * block.tuples
+        whole = join(list(pieces(back, 2)))
+        assert whole.prefixes.tolist() == back.prefixes.tolist()
+        assert whole.tuples == back.tuples
+        assert all(len(piece) == 1 or piece.tuples <= 2 for piece in pieces(back, 2))
         half = back.part(np.arange(len(block)))
         assert pack(half) == data
 

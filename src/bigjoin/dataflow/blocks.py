@@ -151,6 +151,19 @@ def route(block: Block, at: int, *, workers: int, tasks: int, load: NDArray[np.i
             yield task, block.part(order[bounds[task] : bounds[task + 1]])
 
 
+def pieces(block: Block, most: int) -> Iterator[Block]:
+    """Give a block in pieces of at most that many tuples; a prefix with more candidates is a piece of its own."""
+    if block.tuples <= most:
+        yield block
+        return
+    tuples = np.cumsum(block.lengths) if isinstance(block, Proposed) else np.arange(1, len(block) + 1)
+    first, done = 0, 0
+    while first < len(block):
+        last = max(first + 1, int(np.searchsorted(tuples, done + most, side="right")))
+        yield block.part(np.arange(first, last))
+        first, done = last, int(tuples[last - 1])
+
+
 def _columns(prefixes: Codes, chosen: NDArray[Any]) -> Codes:
     return np.ascontiguousarray(prefixes[:, chosen])
 

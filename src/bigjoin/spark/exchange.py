@@ -19,10 +19,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from bigjoin.dataflow.blocks import Block, join, pack, route, unpack
+from bigjoin.dataflow.blocks import Block, join, pack, pieces, route, unpack
 
 RECEIPT = -1
 """In the place of a visit's number: what a task has done, on its way to the driver."""
+
+ROW_TUPLES = 1 << 21
+"""Tuples of one row at most, whatever B': some 8 MB."""
 
 BATCH_BYTES = 16 << 20
 """Bytes that Spark gives a task at once, about."""
@@ -57,9 +60,9 @@ class Outbox:
         """Return the rows that carry a block to the owners of the attribute at a position."""
         rows = []
         for task, part in route(block, at, workers=self.workers, tasks=self.tasks, load=self.load):
-            rows.append((task, pack(part)))
+            rows += [(task, pack(piece)) for piece in pieces(part, ROW_TUPLES)]
             self.tuples += part.tuples
-            self.bytes += len(rows[-1][1])
+        self.bytes += sum(len(data) for _, data in rows)
         return self._batch(visit, rows)
 
     def receipt(self, said: dict[str, Any]) -> pa.RecordBatch:
@@ -132,7 +135,7 @@ def exchange(
 def bounded_batches(spark: SparkSession) -> Iterator[None]:
     """Have Spark bound what it gives a task at once by its bytes, as blocks are large rows."""
     names = ("spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch")
-    before = {name: spark.conf.get(name) for name in names}
+    before = {name: spark.conf.get(name, None) for name in names}
     try:
         spark.conf.set(names[0], str(BATCH_BYTES))
         yield

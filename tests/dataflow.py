@@ -40,7 +40,9 @@ class Simulated:
             self.files = {}
             for (task, step, stop), file in files:
                 file.close()
-                self.agenda.add([Waiting(str(file.path), step, stop, task, file.prefixes, file.proposals, file.bytes)])
+                self.agenda.add(
+                    [Waiting(str(file.path), step, stop, task, file.prefixes, file.proposals, file.bytes, file.codes)]
+                )
         return self
 
     def most(self):
@@ -101,13 +103,13 @@ class _Sink:
     def __init__(self, cluster, task):
         self.cluster, self.task = cluster, task
 
-    def wait(self, step, stop, counted):
+    def wait(self, step, stop, counted, keys):
         key = (self.task, step, stop)
         files = self.cluster.files
         if key not in files:
             number = len(list(self.cluster.folder.iterdir()))
             files[key] = WaitingFile(self.cluster.folder / f"{number}.waiting")
-        files[key].put(counted)
+        files[key].put(counted, keys)
 
     def match(self, matches):
         self.cluster.matches.append(matches.copy())

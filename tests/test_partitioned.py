@@ -157,13 +157,13 @@ def test_any_stretch_of_a_waiting_file_can_be_read(tmp_path):
 def test_the_deepest_step_with_enough_work_goes_next():
     agenda = Agenda([100, 100], steps=2, workers=4, batch_size=10, budget=40)
     assert agenda.next_round().step is None
-    agenda.add([Waiting("a", 0, 0, 0, 5, 15, 1), Waiting("b", 1, 0, 1, 5, 15, 1)])
+    agenda.add([Waiting("a", 0, 0, 0, 5, 15, 1, 15), Waiting("b", 1, 0, 1, 5, 15, 1, 15)])
     assert agenda.next_round().step is None  # two workers in a task: 15 proposals need not be 10 for one of them
-    agenda.add([Waiting("c", 0, 0, 0, 9, 30, 1)])
+    agenda.add([Waiting("c", 0, 0, 0, 9, 30, 1, 30)])
     now = agenda.next_round()
     assert (now.step, [(part.file, part.first, part.last) for part in now.work[0]]) == (0, [("a", 0, 15), ("c", 0, 5)])
     assert now.spent == ("a",)
-    agenda.add([Waiting("d", 1, 0, 1, 9, 5, 1)])
+    agenda.add([Waiting("d", 1, 0, 1, 9, 5, 1, 5)])
     assert agenda.next_round().step == 1
     while agenda.seeds_left:
         now = agenda.next_round()

@@ -23,6 +23,8 @@ class Waiting:
     prefixes: int
     proposals: int
     bytes: int
+    codes: int
+    """Codes that travel when all is proposed: less than the proposals where prefixes share lists."""
     taken: int = 0
 
 
@@ -90,7 +92,9 @@ class Agenda:
         each = max(1, self.budget // self.tasks)
         if step is not None:
             spent: list[str] = []
-            return Round(step, tuple(tuple(_take(queue, each, spent)) for queue in self.queues[step]), tuple(spent))
+            # What the last step finds does not wait, so only what travels counts.
+            work = [_take(queue, each, spent, shared=step == self.steps - 1) for queue in self.queues[step]]
+            return Round(step, tuple(map(tuple, work)), tuple(spent))
         if not self.seeds_left:
             return None
         begun = list(self.read)
@@ -109,14 +113,17 @@ class Agenda:
         return None
 
 
-def _take(queue: deque[Waiting], proposals: int, spent: list[str]) -> list[Slice]:
+def _take(queue: deque[Waiting], budget: int, spent: list[str], *, shared: bool) -> list[Slice]:
+    """Take proposals from the front of a queue: as many as a budget allows, of proposals or of codes that travel."""
     taken = []
-    while queue and proposals:
+    while queue and budget:
         file = queue[0]
-        last = min(file.proposals, file.taken + proposals)
-        taken.append(Slice(file.taken, last, file.file, file.stop))
-        proposals -= last - file.taken
-        file.taken = last
-        if last == file.proposals:
+        left = file.proposals - file.taken
+        proposals = min(left, budget * file.proposals // max(1, file.codes) if shared else budget)
+        proposals = max(1, proposals)
+        taken.append(Slice(file.taken, file.taken + proposals, file.file, file.stop))
+        budget -= min(budget, max(1, proposals * file.codes // file.proposals) if shared else proposals)
+        file.taken += proposals
+        if file.taken == file.proposals:
             spent.append(queue.popleft().file)
     return taken

@@ -26,6 +26,7 @@ from bigjoin.kernels.count import count_extensions
 from bigjoin.kernels.flatten import flatten_extensions
 from bigjoin.kernels.intersect import exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import list_starts
+from bigjoin.kernels.runs import first_of_runs
 
 NOBODY = 255
 """The proposer of a block whose proposer has no list at this stop."""
@@ -38,7 +39,7 @@ Moves: TypeAlias = Iterator[tuple[Visit, Block]]
 class Sink(Protocol):
     """Where prefixes end: they wait for their proposals, or are matches."""
 
-    def wait(self, step: int, stop: int, counted: Counted) -> None: ...
+    def wait(self, step: int, stop: int, counted: Counted, keys: Codes | None) -> None: ...
     def match(self, matches: Codes) -> None: ...
 
 
@@ -157,7 +158,9 @@ class Operators:
     def _wait(self, visit: Visit, block: Counted, _: int | None) -> Moves:
         """Prefixes have reached their proposer: those with the same list stand together, so that it will travel once."""
         at = self.itinerary.place(visit)
-        self.sink.wait(visit.step, visit.stop, block if at is None else block.part(order_of(block.prefixes[at])))
+        if at is not None:
+            block = block.part(order_of(block.prefixes[at]))
+        self.sink.wait(visit.step, visit.stop, block, None if at is None else block.prefixes[at])
         yield from ()
 
     def _propose(self, number: int, at: int, batch: Batch) -> Moves:
@@ -183,7 +186,7 @@ class Operators:
         excluders = [extender for stop in here for extender in stop.excluders]
         filters = [f for f in step.condition.filters if not _is_late(f)]
         if extenders or excluders or filters:
-            block = _kept(step, block.unshared(np.arange(len(block))), extenders, excluders, filters)
+            block = _kept(step, block, np.arange(len(block)), extenders, excluders, filters)
         visit = self.itinerary.intersecting(number, at)
         if visit is None:
             yield from self._extended(number, block, stops[at].at)
@@ -193,8 +196,8 @@ class Operators:
     def _intersect(self, visit: Visit, block: Proposed, here: int | None) -> Moves:
         """Intersection: keep the candidates that the lists of this stop hold."""
         step, stop = self.plan.steps[visit.step], self.itinerary.stops[visit.step][visit.stop]
-        block = block.unshared(order_of(block.prefixes[stop.at]))
-        block = _kept(step, block, [step.extenders[n] for n in stop.extenders], stop.excluders)
+        order = order_of(block.prefixes[stop.at])
+        block = _kept(step, block, order, [step.extenders[n] for n in stop.extenders], stop.excluders)
         if visit.left:
             yield visit.next_stop, block
         else:
@@ -221,14 +224,24 @@ class Operators:
 def _kept(
     step: BoundStep,
     block: Proposed,
+    order: NDArray[np.int64],
     extenders: Sequence[BoundExtender],
     excluders: Sequence[BoundExtender],
     filters: Sequence[Filter] = (),
 ) -> Proposed:
-    """Shorten the segments of a block to what extenders hold, excluders do not, and filters allow."""
-    prefixes, segments = block.prefixes, (block.codes, block.begins, block.lengths)
+    """Shorten the segments of a block, put into an order, to what extenders hold, excluders do not, and filters allow.
+
+    Neighbours with one segment and the same keys keep the same candidates, which are found once and shared again.
+    """
+    keys = {position for extender in (*extenders, *excluders) for position in extender.key}
+    firsts = np.ones(len(block), np.bool_)
+    if not filters:  # which may read anything of a prefix
+        first_of_runs(block.prefixes[:, order], np.array(sorted(keys), np.int64), firsts)
+        firsts[1:] |= (np.diff(block.begins[order]) != 0) | (np.diff(block.lengths[order]) != 0)
+    found = block.unshared(order[firsts])
+    prefixes, segments = found.prefixes, (found.codes, found.begins, found.lengths)
     lower, upper = step.window.bounds(prefixes)
-    nobody = np.full(len(block), NOBODY, np.uint8)
+    nobody = np.full(len(found), NOBODY, np.uint8)
     for extender in extenders:
         trie, nodes = extender.trie, extender.nodes(prefixes)
         intersect_extensions(trie.offsets, trie.values, nodes, lower, upper, 0, nobody, step.marks, *segments)
@@ -237,7 +250,10 @@ def _kept(
         exclude_extensions(trie.offsets, trie.values, nodes, lower, upper, *segments)
     for f in filters:
         compare_extensions(f.ranks, f.operator, f.others(prefixes), *segments)
-    return block if block.lengths.all() else block.part(np.flatnonzero(block.lengths))
+    if not firsts.all():
+        run = np.cumsum(firsts) - 1
+        found = Proposed(np.ascontiguousarray(block.prefixes[:, order]), found.begins[run], found.lengths[run], found.codes)
+    return found if found.lengths.all() else found.part(np.flatnonzero(found.lengths))
 
 
 def _is_late(f: Filter) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bigjoin.dataflow.blocks import Counted, join, pack, unpack
+from bigjoin.index.trie import Codes
 from bigjoin.join.extend import Counted as Batch
 from bigjoin.join.queue import Queue
 
@@ -20,17 +21,19 @@ class WaitingFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.prefixes = self.proposals = self.bytes = 0
+        self.prefixes = self.proposals = self.bytes = self.codes = 0
         self._file = path.open("wb")
 
-    def put(self, counted: Counted) -> None:
-        """Add prefixes, none of which has proposed anything yet."""
+    def put(self, counted: Counted, keys: Codes | None = None) -> None:
+        """Add prefixes, none of which has proposed anything yet; neighbours with the same key will propose from one list."""
         data, proposals = pack(counted), int(counted.counts.sum())
         self._file.write(np.array([len(data), proposals], np.int64).tobytes())
         self._file.write(data)
         self.prefixes += len(counted)
         self.proposals += proposals
         self.bytes += len(data) + _HEADER
+        firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys is not None else np.arange(len(counted))
+        self.codes += int(np.maximum.reduceat(counted.counts, firsts).sum()) + counted.prefixes.size
 
     def close(self) -> None:
         """Finish the file."""

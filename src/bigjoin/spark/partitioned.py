@@ -328,6 +328,7 @@ class Task:
                     "prefixes": file.prefixes,
                     "proposals": file.proposals,
                     "bytes": file.bytes,
+                    "codes": file.codes,
                 }
                 for (step, stop), file in self.files.items()
             ],
@@ -336,11 +337,11 @@ class Task:
             "compiled": compilations() - self.compiled,
         }
 
-    def wait(self, step: int, stop: int, counted: Counted) -> None:
+    def wait(self, step: int, stop: int, counted: Counted, keys: Codes | None) -> None:
         """Write prefixes to the file of those that wait at a stop."""
         if (step, stop) not in self.files:
             self.files[step, stop] = WaitingFile(Path(self.job.folder) / f"{uuid.uuid4().hex}.waiting")
-        self.files[step, stop].put(counted)
+        self.files[step, stop].put(counted, keys)
 
     def match(self, matches: Codes) -> None:
         """Write matches to this task's file, as ids in the order of the head."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -131,17 +131,13 @@ def exchange(
     return frame
 
 
-@contextmanager
-def bounded_batches(spark: SparkSession) -> Iterator[None]:
-    """Have Spark bound what it gives a task at once by its bytes, as blocks are large rows."""
-    names = ("spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch")
-    before = {name: spark.conf.get(name, None) for name in names}
-    try:
-        spark.conf.set(names[0], str(BATCH_BYTES))
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
+@lru_cache(maxsize=8)
+def exchanging(spark: SparkSession) -> SparkSession:
+    """Return a session over the same cluster with settings of its own, as blocks are large rows; the user's stay as they are.
+
+    Spark bounds what it gives a task at once by bytes, and does not plan again after each exchange: there is nothing to adapt.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(BATCH_BYTES))
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    return session

@@ -35,7 +35,7 @@ from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundPlan, bind
 from bigjoin.kernels.jit import compilations
 from bigjoin.query.plan import Plan
-from bigjoin.spark.exchange import Inbox, Outbox, bounded_batches, exchange
+from bigjoin.spark.exchange import Inbox, Outbox, exchange, exchanging
 from bigjoin.spark.matches import ARROW, file_writer, in_microseconds, schema_of
 
 BUDGET = 1 << 26
@@ -187,23 +187,22 @@ def _run(spark: SparkSession, job: Job, budget: int, progress: Callable[[float],
     width = len(job.plan.steps) + 1
     stats = Stats(job.workers, [0] * width, [0] * width)
     try:
-        with bounded_batches(spark):
-            while not stats.has(job.limit) and (now := agenda.next_round()) is not None:
-                stages = itinerary.exchanges(now.step)
-                load = np.zeros(job.workers, np.int64)
-                for receipt in _round(spark, job, now, stages):
-                    if "error" in receipt:
-                        raise getattr(errors, receipt["error"])(receipt["message"])
-                    stats.add(receipt, load)
-                    agenda.add([Waiting(**file) for file in receipt["waiting"]])
-                agenda.budget = min(budget, 2 * agenda.budget)
-                stats.rounds += 1
-                stats.exchanges += stages
-                stats.load.append(load)
-                for file in now.spent:
-                    Path(file).unlink(missing_ok=True)
-                if progress is not None:
-                    progress(sum(agenda.read) / max(1, sum(agenda.seeds)))
+        while not stats.has(job.limit) and (now := agenda.next_round()) is not None:
+            stages = itinerary.exchanges(now.step)
+            load = np.zeros(job.workers, np.int64)
+            for receipt in _round(exchanging(spark), job, now, stages):
+                if "error" in receipt:
+                    raise getattr(errors, receipt["error"])(receipt["message"])
+                stats.add(receipt, load)
+                agenda.add([Waiting(**file) for file in receipt["waiting"]])
+            agenda.budget = min(budget, 2 * agenda.budget)
+            stats.rounds += 1
+            stats.exchanges += stages
+            stats.load.append(load)
+            for file in now.spent:
+                Path(file).unlink(missing_ok=True)
+            if progress is not None:
+                progress(sum(agenda.read) / max(1, sum(agenda.seeds)))
     finally:
         shutil.rmtree(job.folder, ignore_errors=True)
     return stats, agenda

@@ -14,7 +14,7 @@ from bigjoin.bench.peers.bigjoin import Bigjoin
 from bigjoin.bench.question import Answer, Question
 from bigjoin.dataflow.agenda import Round
 from bigjoin.spark import partitioned
-from bigjoin.spark.exchange import bounded_batches, exchange
+from bigjoin.spark.exchange import exchange, exchanging
 from bigjoin.spark.session import scratch_directory
 
 Rows = Iterator[pa.RecordBatch]
@@ -32,10 +32,9 @@ class Moving(Bigjoin):
         if question not in self.recorded:
             self.recorded[question] = self._record(question)
         folder, stages, tasks = self.recorded[question]
-        with bounded_batches(self.spark):
-            for number, each in enumerate(stages):
-                begin, *then = [_replay(f"{folder}/{number}-{stage}") for stage in range(each + 1)]
-                exchange(self.spark, tasks, partial(begin, iter(())), then).toArrow()
+        for number, each in enumerate(stages):
+            begin, *then = [_replay(f"{folder}/{number}-{stage}") for stage in range(each + 1)]
+            exchange(exchanging(self.spark), tasks, partial(begin, iter(())), then).toArrow()
         return Answer(None)
 
     def _record(self, question: Question) -> tuple[Path, list[int], int]:
@@ -53,7 +52,7 @@ class Moving(Bigjoin):
                 yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job, None).advance(rows))
 
             then = [partial(advance, stage) for stage in range(1, each + 1)]
-            return partitioned.receipts(exchange(self.spark, job.tasks, begin, then))
+            return partitioned.receipts(exchange(exchanging(self.spark), job.tasks, begin, then))
 
         with mock.patch.object(partitioned, "_round", run_round):
             super().run(question)

@@ -103,13 +103,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cores", type=int, default=1, help="cores of each worker")
-    parser.add_argument("--memory", default="1g", help="memory of each worker")
+    parser.add_argument("--memory", default="1g", help="memory of each worker; an executor takes 1g unless told otherwise")
     parser.add_argument("command", nargs="*", help="what to run meanwhile; {master} becomes the address")
     options = parser.parse_args()
+    if options.workers < 1:
+        parser.error("a cluster has at least one worker")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with Cluster(workers=options.workers, cores=options.cores, memory=options.memory) as cluster:
         if options.command:
             command = [part.replace("{master}", cluster.master) for part in options.command]
-            return subprocess.run(command, env={**os.environ, "BIGJOIN_MASTER": cluster.master}, check=False).returncode
+            try:
+                return subprocess.run(command, env={**os.environ, "BIGJOIN_MASTER": cluster.master}, check=False).returncode
+            except OSError as error:
+                parser.error(f"cannot run {command[0]}: {error.strerror}")
+            except KeyboardInterrupt:
+                return 130
         print(cluster.master, flush=True)  # noqa: T201
         try:
             signal.pause()

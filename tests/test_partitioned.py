@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 from random import Random
 
@@ -14,11 +15,12 @@ import pytest
 
 import bigjoin as bj
 from bigjoin.dataflow.agenda import Agenda, Slice, Waiting
-from bigjoin.dataflow.blocks import Counted, Prefixes, Proposed, join, pack, pieces, route, unpack
+from bigjoin.dataflow.blocks import Counts, Prefixes, Proposals, join, pack, pieces, route, unpack
 from bigjoin.dataflow.itinerary import Itinerary
 from bigjoin.dataflow.seeds import tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.errors import BigjoinError
+from bigjoin.index.trie import Level, Trie
 from bigjoin.indexing import build_index
 from bigjoin.join.bind import bind
 from bigjoin.join.generic_join import count_matches
@@ -80,6 +82,30 @@ def test_what_waits_is_bounded_by_the_budget_and_not_by_the_output(batch_size, t
     assert run.agenda.peak_prefixes < counted(chosen, index) / 4
 
 
+def test_labels_are_checked_wherever_a_prefix_is(tmp_path):
+    random = Random(3)
+    edges = pa.table({"src": [random.randrange(20) for _ in range(150)], "dst": [random.randrange(20) for _ in range(150)]})
+    people = pa.table({"id": list(range(20)), "label": ["p" if i % 3 else "o" for i in range(20)]})
+    index = build_index(edges, tmp_path / "index", vertices=people)
+    for labels in ("p(a)", "p(b)", "p(c)", "p(a), p(b)", "o(b), p(c)", "not p(b)"):
+        query = parse(f"q(a, b, c) := edge(a, b), edge(b, c), edge(c, a), {labels}")
+        for order in permutations("abc"):
+            chosen = plan(query, index.statistics, order=order)
+            run = Simulated(chosen, index, tmp_path / "index", workers=5, tasks=2).run()
+            assert run.count == counted(chosen, index) > 0
+
+
+def test_lists_wider_than_prefixes_travel_as_narrow_as_these(tmp_path):
+    """An index with more rows than vertices can have lists of 64 bits, while a query's prefixes need 32."""
+    index = scattered(tmp_path)
+    chosen = plan(parse("4-clique"), index.statistics)
+    wanted = counted(chosen, index)
+    for key, trie in list(index._tries.items()):
+        wide = tuple(Level(level.offsets, level.values.astype(np.uint64)) for level in trie.levels)
+        index._tries[key] = Trie(wide, keyed=trie.keyed, shards=trie.shards)
+    assert Simulated(chosen, index, tmp_path / "index").run().count == wanted
+
+
 def test_prefixes_do_not_travel_to_where_they_are(tmp_path):
     index = scattered(tmp_path)
     itinerary = Itinerary(bind(plan(parse("triangle"), index.statistics), index))
@@ -96,7 +122,7 @@ def test_lists_that_neighbours_propose_travel_once(tmp_path):
     hub = [(0, i) for i in range(1, 200)] + [(i, 200 + i % 7) for i in range(1, 200)] + [(i, i + 1) for i in range(1, 199)]
     index = build_index(pa.table({"src": [a for a, _ in hub], "dst": [b for _, b in hub]}), tmp_path / "index")
     values = index.extensions("edge", (0, 1)).values
-    block = Proposed(
+    block = Proposals(
         np.array([[0] * 5, [1, 2, 3, 4, 5]], np.uint32),
         np.array([0, 1, 2, 3, 4]),
         np.array([100, 99, 98, 97, 96]),
@@ -116,8 +142,8 @@ def test_lists_that_neighbours_propose_travel_once(tmp_path):
 @pytest.mark.parametrize("kind", [np.uint32, np.uint64])
 def test_blocks_come_back_from_bytes(kind):
     prefixes = np.arange(6, dtype=kind).reshape(2, 3)
-    counted = Counted(prefixes, np.array([4, 5, 6]), np.array([0, 1, 0], np.uint8))
-    proposed = Proposed(prefixes, np.array([0, 1, 2]), np.array([2, 2, 1]), np.arange(3, dtype=kind))
+    counted = Counts(prefixes, np.array([4, 5, 6]), np.array([0, 1, 0], np.uint8))
+    proposed = Proposals(prefixes, np.array([0, 1, 2]), np.array([2, 2, 1]), np.arange(3, dtype=kind))
     for block in (Prefixes(prefixes), counted, proposed, Prefixes(prefixes[:, :0])):
         data = pack(block)
         assert len(data) % 8 == 0
@@ -140,7 +166,7 @@ def test_any_stretch_of_a_waiting_file_can_be_read(tmp_path):
     for n in range(0, 8, 3):
         some = np.array(counts[n : n + 3])
         codes = np.arange(n, n + len(some), dtype=np.uint32)[None]
-        file.put(Counted(codes, some, np.zeros(len(some), np.uint8)))
+        file.put(Counts(codes, some, np.zeros(len(some), np.uint8)))
     file.close()
     everything = [(code, k) for code, count in enumerate(counts) for k in range(count)]
     assert file.proposals == len(everything)
@@ -185,10 +211,10 @@ def test_tuples_are_dealt_out_evenly(tmp_path):
 def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=600)
     chosen = plan(parse("4-clique"), index.statistics)
-    job = partitioned.Job(chosen, index, 7, 3, 100, str(tmp_path))
+    job = partitioned.Job(chosen, index, 7, 3, 100, folder=str(tmp_path))
 
     def sent(task):
-        rows = pa.Table.from_batches(list(partitioned.Task(job, task).begin(None, (Slice(0, 150),))))
+        rows = pa.Table.from_batches(list(partitioned.Task(job).begin(task, None, (Slice(0, 150),))))
         return [row for row in rows.to_pylist() if row["visit"] != RECEIPT]
 
     first = [row for task in range(3) for row in sent(task)]
@@ -198,7 +224,7 @@ def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     def advanced(size):
         """However Spark cuts the rows into batches."""
         batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
-        rows = pa.Table.from_batches(list(partitioned.Task(job, None).advance(batches))).to_pylist()
+        rows = pa.Table.from_batches(list(partitioned.Task(job).advance(batches))).to_pylist()
         return [row for row in rows if row["visit"] != RECEIPT]
 
     assert advanced(1000)
@@ -260,8 +286,19 @@ def test_a_limit_ends_the_rounds_early(graph, monkeypatch, tmp_path):
         graph.find("diamond", strategy="partitioned", factorized=True)
 
 
+def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path):
+    index = scattered(tmp_path, vertices=60, edges=600)
+    query = parse("q(a, b, c) := edge(a, b), edge(a, c), b < c")  # which waits where its seeds are
+    job = partitioned.Job(plan(query, index.statistics), index, 1, 1, 1000, folder="/nowhere")
+    (row,) = list(partitioned.Task(job).begin(0, None, (Slice(0, 100),)))[-1:]
+    said = row.column("payload")[0].as_py().decode()
+    assert "OutputError" in said
+    assert "/nowhere" in said
+    assert "BIGJOIN_SCRATCH" in said
+
+
 @pytest.mark.spark
-def test_a_full_disk_is_told_and_leaves_nothing(graph, monkeypatch, tmp_path):
+def test_a_folder_that_is_not_there_is_told(graph, monkeypatch, tmp_path):
     monkeypatch.setenv("BIGJOIN_SCRATCH", str(tmp_path / "nowhere"))
     with pytest.raises(BigjoinError, match=r"cannot make a scratch folder .* set BIGJOIN_SCRATCH"):
         graph.count("triangle", strategy="partitioned")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bigjoin.errors import BigjoinError, did_you_mean
+
 STRATEGIES = ("auto", "shared", "partitioned")
 
 BATCH_SIZE = 1 << 18
@@ -12,3 +14,12 @@ PROPOSALS = 1 << 21
 
 PART_SIZE = 1 << 21
 """Rows that a task of a build holds at once, about: its memory follows this, whatever the size of the graph."""
+
+
+def check_strategy(strategy: str, *, factorized: bool = False) -> None:
+    """Refuse a strategy that there is not, or that cannot do what is asked."""
+    if strategy not in STRATEGIES:
+        hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
+        raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
+    if factorized and strategy == "partitioned":
+        raise BigjoinError("factorized matches are found by the shared strategy only; leave one of the two out")

@@ -11,8 +11,8 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, PROPOSALS, STRATEGIES
-from bigjoin.errors import BigjoinError, did_you_mean
+from bigjoin.defaults import BATCH_SIZE, PROPOSALS, check_strategy
+from bigjoin.errors import BigjoinError
 from bigjoin.explain import explain
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.indexing import Rows, build_index, undirected_copy
@@ -27,8 +27,7 @@ from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.spark import partitioned, shared
 from bigjoin.spark.choose import choose
-from bigjoin.spark.matches import ARROW
-from bigjoin.spark.session import common_directory, get_session, parallelism, scratch_directory
+from bigjoin.spark.session import get_session, parallelism, scratch_directory
 
 KEPT_JOBS = 256
 """Counts of which a graph remembers the plan."""
@@ -119,6 +118,11 @@ class Graph:
             self._spark = get_session()
         return self._spark
 
+    @property
+    def _session(self) -> SparkSession | None:
+        """The session that queries would run in, if there is one already."""
+        return self._spark or SparkSession.getActiveSession()
+
     def on(self, spark: SparkSession) -> Graph:
         """Return the same graph, with its queries run by another session."""
         return self._over(self.index, spark=spark)
@@ -201,9 +205,7 @@ class Graph:
         asked = _query(query, flags)
         chosen = self._choose(strategy, factorized, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
         if chosen == "partitioned":
-            job = self._partitioned(asked, workers, batch_size, limit)
-            parts = partitioned.write(self.spark, job, common_directory(self.spark, self.index.path, "matches"), ARROW)
-            return partitioned.find(self.spark, job, parts)
+            return partitioned.find(self.spark, self._partitioned(asked, workers, batch_size, limit))
         return shared.find(self.spark, self._shared(asked, workers, batch_size, limit, factorized), self.index)
 
     def write(
@@ -255,7 +257,7 @@ class Graph:
         if analyze:
             stats = self.count(asked, strategy=strategy, workers=workers, batch_size=batch_size).stats
         chosen = self._choose(strategy, workers=(workers, 1), batch_size=(batch_size, 1))
-        why = choose(self._spark, self.index)[1] if strategy == "auto" else "as asked for"
+        why = choose(self._session, self.index)[1] if strategy == "auto" else "as asked for"
         text = Explanation(explain(asked, self.index.statistics, strategy=f"{chosen} ({why})", stats=stats))
         text.stats = stats
         return text
@@ -298,9 +300,10 @@ class Graph:
     ) -> partitioned.Job:
         cores = parallelism(self.spark)
         many = workers or (self.index.shards if self.index.shards > 1 else WORKERS * cores)
-        waiting = common_directory(self.spark, self.index.path, "waiting")
+        if many > partitioned.MOST_WORKERS:
+            raise BigjoinError(f"workers is {many}; it must be at most {partitioned.MOST_WORKERS:,}")
         chosen = plan(query, self.index.statistics)
-        return partitioned.Job(chosen, self.index, many, min(cores, many), batch_size or PROPOSALS, str(waiting), limit=limit)
+        return partitioned.Job(chosen, self.index, many, min(cores, many), batch_size or PROPOSALS, limit)
 
     def _count_job(self, query: Query, tasks: int) -> tuple[shared.CountJob, DataFrame]:
         asked = (repr(query), tasks)  # text, as 1 and true are equal constants to Python
@@ -314,19 +317,15 @@ class Graph:
 
     def _choose(self, strategy: str, factorized: bool = False, **values: tuple[int | None, int]) -> str:
         """Return the strategy; refuse an unknown one, a number below the least it may be, and a graph that is gone."""
-        if strategy not in STRATEGIES:
-            hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
-            raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
+        check_strategy(strategy, factorized=factorized)
         for name, (value, least) in values.items():
             if value is not None and value < least:
                 raise BigjoinError(f"{name} is {value}; it must be at least {least}")
         if not self.index.path.exists():
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
-        if factorized and strategy == "partitioned":
-            raise BigjoinError("factorized matches are found by the shared strategy only; leave one of the two out")
         if strategy != "auto":
             return strategy
-        return "shared" if factorized else choose(self._spark, self.index)[0]
+        return "shared" if factorized else choose(self._session, self.index)[0]
 
 
 def _query(query: str | Query, flags: Flags) -> Query:

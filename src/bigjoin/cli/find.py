@@ -18,6 +18,7 @@ from rich.text import Text
 from bigjoin.cli.options import Options, query_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import open_graph, start_spark
+from bigjoin.defaults import check_strategy
 from bigjoin.languages import parse
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def find(query: str, source: str, output: Path | None, limit: int | None, factor
     found: use --limit where few are enough.
     """
     parsed = parse(query, **options.flags)
+    check_strategy(options.strategy, factorized=factorized)
     if output is not None:
         from bigjoin.output import check_target
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import sys
 import warnings
 
@@ -42,6 +43,7 @@ def main() -> None:
     """Run a command; a user's mistake is one message and exit code 2, and nothing is a traceback."""
     logging.disable()  # py4j would log the traceback of an error that is told anyway
     warnings.showwarning = _note  # type: ignore[assignment]
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -66,6 +68,11 @@ def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
     """Show a warning of our own as a sentence; those of libraries are about their future, not about a user's data."""
     if category is UserWarning and "pandas" not in str(message):
         click.echo(f"bigjoin: note: {message}", err=True)
+
+
+def _terminated(*_: object) -> None:
+    """End like an interrupt does, with everything that was begun removed."""
+    raise KeyboardInterrupt
 
 
 def _interrupted() -> None:

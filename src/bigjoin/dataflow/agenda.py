@@ -59,10 +59,13 @@ class Agenda:
     batch_size: int
     budget: int
     """Proposals of one round, in all tasks together."""
+    shares_last: bool = False
+    """Whether candidates of the last step travel once only, as parts of lists: then the codes that travel are its budget."""
     deepest_first: bool = False
     """Whether a step runs as soon as anything waits there: for the first matches, not for all of them."""
     read: list[int] = field(init=False)
     queues: list[list[deque[Waiting]]] = field(init=False)
+    proposed: int = 0
     peak_bytes: int = 0
     peak_prefixes: int = 0
 
@@ -73,6 +76,14 @@ class Agenda:
     @property
     def tasks(self) -> int:
         return len(self.seeds)
+
+    @property
+    def share(self) -> float:
+        """How much is done, of what is known by now: of the seeds, and of the proposals that wait."""
+        files = [file for step in self.queues for queue in step for file in queue]
+        waiting = sum(file.proposals - file.taken for file in files)
+        done = self.proposed / max(1, self.proposed + waiting) if self.proposed else 0.0
+        return sum(self.read) / max(1, sum(self.seeds)) * (done if self.steps else 1.0)
 
     @property
     def seeds_left(self) -> bool:
@@ -92,8 +103,9 @@ class Agenda:
         each = max(1, self.budget // self.tasks)
         if step is not None:
             spent: list[str] = []
-            # What the last step finds does not wait, so only what travels counts.
-            work = [_take(queue, each, spent, shared=step == self.steps - 1) for queue in self.queues[step]]
+            shared = self.shares_last and step == self.steps - 1  # what the last step finds does not wait
+            work = [_take(queue, each, spent, shared=shared) for queue in self.queues[step]]
+            self.proposed += sum(part.last - part.first for slices in work for part in slices)
             return Round(step, tuple(map(tuple, work)), tuple(spent))
         if not self.seeds_left:
             return None

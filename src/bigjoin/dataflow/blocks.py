@@ -34,7 +34,7 @@ class Prefixes:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Counts:
     """Prefixes with the fewest extensions so far and the extender that has them: the paper's (prefix, min-c, min-i)."""
 
     prefixes: Codes
@@ -48,13 +48,13 @@ class Counted:
     def tuples(self) -> int:
         return len(self)
 
-    def part(self, chosen: NDArray[Any]) -> Counted:
+    def part(self, chosen: NDArray[Any]) -> Counts:
         """Return some of the prefixes."""
-        return Counted(_columns(self.prefixes, chosen), self.counts[chosen], self.proposers[chosen])
+        return Counts(_columns(self.prefixes, chosen), self.counts[chosen], self.proposers[chosen])
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class Proposals:
     """Prefixes with their candidates, codes[begin : begin + length] for each; segments of one list may overlap."""
 
     prefixes: Codes
@@ -70,35 +70,35 @@ class Proposed:
         """How many candidates there are."""
         return int(self.lengths.sum())
 
-    def part(self, chosen: NDArray[Any]) -> Proposed:
+    def part(self, chosen: NDArray[Any]) -> Proposals:
         """Return some of the prefixes, with their segments packed: what overlaps is there once."""
         placed = np.empty(len(chosen), np.int64)
         codes = np.empty(share_segments(self.begins, self.lengths, chosen, placed), self.codes.dtype)
         copy_segments(self.codes, self.begins, self.lengths, chosen, placed, codes)
-        return Proposed(_columns(self.prefixes, chosen), placed, self.lengths[chosen], codes)
+        return Proposals(_columns(self.prefixes, chosen), placed, self.lengths[chosen], codes)
 
-    def unshared(self, order: NDArray[Any]) -> Proposed:
+    def unshared(self, order: NDArray[Any]) -> Proposals:
         """Return the prefixes in an order, each with a segment of its own, which may be shortened."""
         lengths = self.lengths[order]
         placed = np.zeros(len(order), np.int64)
         np.cumsum(lengths[:-1], out=placed[1:])
         codes = np.empty(int(lengths.sum()), self.codes.dtype)
         copy_segments(self.codes, self.begins, self.lengths, order, placed, codes)
-        return Proposed(_columns(self.prefixes, order), placed, lengths, codes)
+        return Proposals(_columns(self.prefixes, order), placed, lengths, codes)
 
 
-Block: TypeAlias = Prefixes | Counted | Proposed
-_KINDS: tuple[type[Block], ...] = (Prefixes, Counted, Proposed)
+Block: TypeAlias = Prefixes | Counts | Proposals
+_KINDS: tuple[type[Block], ...] = (Prefixes, Counts, Proposals)
 
 
 def pack(block: Block) -> bytes:
     """Return a block as bytes, whose number is a multiple of eight. Counts and places are as narrow as codes."""
     narrow = block.prefixes.dtype
     arrays: list[NDArray[Any]] = []
-    if isinstance(block, Counted):
+    if isinstance(block, Counts):
         arrays = [block.counts.astype(narrow), block.proposers]
-    elif isinstance(block, Proposed):
-        arrays = [block.begins.astype(narrow), block.lengths.astype(narrow), block.codes]
+    elif isinstance(block, Proposals):
+        arrays = [array.astype(narrow, copy=False) for array in (block.begins, block.lengths, block.codes)]
     header = np.array([_KINDS.index(type(block)), *block.prefixes.shape, len(arrays[-1]) if arrays else 0], np.int64)
     parts = (header, block.prefixes, *arrays)
     return b"".join(part for array in parts for part in (array.tobytes(), bytes(-array.nbytes % _ALIGNED)))
@@ -116,22 +116,22 @@ def unpack(data: Any, code_type: Any) -> Block:
         return array
 
     prefixes = take(width * count).reshape(width, count)
-    if _KINDS[kind] is Counted:
-        return Counted(prefixes, take(count), take(count, np.uint8))
-    return Prefixes(prefixes) if _KINDS[kind] is Prefixes else Proposed(prefixes, take(count), take(count), take(size))
+    if _KINDS[kind] is Counts:
+        return Counts(prefixes, take(count), take(count, np.uint8))
+    return Prefixes(prefixes) if _KINDS[kind] is Prefixes else Proposals(prefixes, take(count), take(count), take(size))
 
 
 def join(blocks: Sequence[Any]) -> Any:
     """Return one block of several of the same kind, in arrays of its own."""
     first = blocks[0]
     prefixes = np.concatenate([b.prefixes for b in blocks], axis=1)
-    if isinstance(first, Counted):
-        return Counted(prefixes, _wide([b.counts for b in blocks]), np.concatenate([b.proposers for b in blocks]))
+    if isinstance(first, Counts):
+        return Counts(prefixes, _wide([b.counts for b in blocks]), np.concatenate([b.proposers for b in blocks]))
     if isinstance(first, Prefixes):
         return Prefixes(prefixes)
     before = np.cumsum([0, *(len(b.codes) for b in blocks[:-1])])
     begins = np.concatenate([b.begins.astype(np.int64) + shift for b, shift in zip(blocks, before, strict=True)])
-    return Proposed(prefixes, begins, _wide([b.lengths for b in blocks]), np.concatenate([b.codes for b in blocks]))
+    return Proposals(prefixes, begins, _wide([b.lengths for b in blocks]), np.concatenate([b.codes for b in blocks]))
 
 
 def route(block: Block, at: int, *, workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
@@ -141,7 +141,7 @@ def route(block: Block, at: int, *, workers: int, tasks: int, load: NDArray[np.i
     """
     destinations = np.empty(len(block), np.int32)
     starts = np.zeros(tasks + 1, np.int64)
-    weights = block.lengths if isinstance(block, Proposed) else np.empty(0, np.int64)
+    weights = block.lengths if isinstance(block, Proposals) else np.empty(0, np.int64)
     owners(block.prefixes[at], weights, workers, tasks, destinations, load, starts)
     order = np.empty(len(block), np.int64)
     bounds = starts.copy()
@@ -156,7 +156,7 @@ def pieces(block: Block, most: int) -> Iterator[Block]:
     if block.tuples <= most:
         yield block
         return
-    tuples = np.cumsum(block.lengths) if isinstance(block, Proposed) else np.arange(1, len(block) + 1)
+    tuples = np.cumsum(block.lengths) if isinstance(block, Proposals) else np.arange(1, len(block) + 1)
     first, done = 0, 0
     while first < len(block):
         last = max(first + 1, int(np.searchsorted(tuples, done + most, side="right")))

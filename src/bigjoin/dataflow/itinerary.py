@@ -79,9 +79,8 @@ class Itinerary:
         first, *left = sorted(others, key=lambda i: self.stops[step][i].at in wanted)
         return Visit("intersect", step, first, tuple(left))
 
-    def following(self, visit: Visit) -> Iterator[Visit]:
-        """Give the visits that may come next; those that wait are followed by none."""
-        here = self.place(visit)
+    def following(self, visit: Visit, here: int | None) -> Iterator[Visit]:
+        """Give the visits that may come next after one that took place here; those that wait are followed by none."""
         if visit.left:
             yield visit.next_stop
         elif visit.operator == "count":
@@ -111,23 +110,26 @@ class Itinerary:
         place = self.place(visit)
         return place is None or place == here
 
+    def there(self, visit: Visit, here: int | None) -> int | None:
+        """Return where prefixes are during a visit, if they come from here."""
+        return here if self.is_here(visit, here) else self.place(visit)
+
     @cached_property
     def visits(self) -> list[Visit]:
         """All visits, in an order that every task agrees on: their numbers are what travels."""
-        found: dict[Visit, None] = {}
-        rounds = [None, *range(len(self.stops))]
-        pending = [visit for step in rounds for visit, _ in self.starts(step) if visit is not None]
+        found: dict[tuple[Visit, int | None], None] = {}
+        starts = [start for step in (None, *range(len(self.stops))) for start in self.starts(step)]
+        pending = [(visit, self.there(visit, here)) for visit, here in starts if visit is not None]
         while pending:
-            visit = pending.pop()
-            if visit not in found:
-                found[visit] = None
-                pending += self.following(visit)
-        return list(found)
+            visit, here = pending.pop()
+            if (visit, here) not in found:
+                found[visit, here] = None
+                pending += [(then, self.there(then, here)) for then in self.following(visit, here)]
+        return list(dict.fromkeys(visit for visit, _ in found))
 
     def _longest(self, visit: Visit, here: int | None) -> int:
-        place = self.place(visit)
-        there = here if place is None else place
-        further = max((self._longest(then, there) for then in self.following(visit)), default=0)
+        there = self.there(visit, here)
+        further = max((self._longest(then, there) for then in self.following(visit, there)), default=0)
         return further + (not self.is_here(visit, here))
 
     def _counted(self, step: int) -> list[int]:

@@ -7,20 +7,19 @@ not travel to its next visit goes on at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.blocks import Block, Counted, Prefixes, Proposed
+from bigjoin.dataflow.blocks import Block, Counts, Prefixes, Proposals
 from bigjoin.dataflow.itinerary import Itinerary, Visit
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundExtender, BoundPlan, BoundStep
 from bigjoin.join.constraints import Filter
-from bigjoin.join.extend import Counted as Batch
-from bigjoin.join.extend import check
+from bigjoin.join.extend import Counted, check
 from bigjoin.kernels.compare import NOT_EQUAL, compare_extensions, count_differing
 from bigjoin.kernels.count import count_extensions
 from bigjoin.kernels.flatten import flatten_extensions
@@ -39,7 +38,7 @@ Moves: TypeAlias = Iterator[tuple[Visit, Block]]
 class Sink(Protocol):
     """Where prefixes end: they wait for their proposals, or are matches."""
 
-    def wait(self, step: int, stop: int, counted: Counted, keys: Codes | None) -> None: ...
+    def wait(self, step: int, stop: int, counted: Counts, keys: Codes | None) -> None: ...
     def match(self, matches: Codes) -> None: ...
 
 
@@ -69,13 +68,19 @@ class Operators:
     def __post_init__(self) -> None:
         self.itinerary = Itinerary(self.plan)
         self.tally = Tally.of(self.plan)
+        self.operators: dict[str, Callable[[Visit, Any, int | None], Moves]] = {
+            "check": self._check,
+            "count": self._count,
+            "wait": self._wait,
+            "intersect": self._intersect,
+        }
 
     def seed(self, prefixes: Codes) -> Moves:
         """Send the prefixes of seeds on their way, and give what has to travel."""
         here = 0 if self.plan.seed.extender.trie.keyed else None
         yield from self._go_on(self._bound(0, prefixes, here), here)
 
-    def propose(self, step: int, stop: int, batch: Batch) -> Moves:
+    def propose(self, step: int, stop: int, batch: Counted) -> Moves:
         """Propose the extensions of prefixes that wait at a stop, and give what has to travel."""
         here = self.itinerary.stops[step][stop].at
         yield from self._go_on(self._propose(step, stop, batch), here)
@@ -92,7 +97,7 @@ class Operators:
             if len(block) == 0:
                 continue
             if self.itinerary.is_here(visit, here):
-                pending += getattr(self, f"_{visit.operator}")(visit, block, here)
+                pending += self.operators[visit.operator](visit, block, here)
             else:
                 yield visit, block
 
@@ -118,12 +123,12 @@ class Operators:
         else:
             yield from self._reach(self.itinerary.counting(visit.step, here), visit.step, prefixes)
 
-    def _count(self, visit: Visit, block: Prefixes | Counted, _: int | None) -> Moves:
+    def _count(self, visit: Visit, block: Prefixes | Counts, _: int | None) -> Moves:
         """Count minimisation: lower (min-c, min-i) to the extenders of this stop, and drop prefixes without extensions."""
         step, stops = self.plan.steps[visit.step], self.itinerary.stops[visit.step]
         numbers = stops[visit.stop].extenders
         if isinstance(block, Prefixes):
-            block = Counted(block.prefixes, np.full(len(block), UNKNOWN), np.zeros(len(block), np.uint8))
+            block = Counts(block.prefixes, np.full(len(block), UNKNOWN), np.zeros(len(block), np.uint8))
             if stops[visit.stop].at is not None:  # lists that are everywhere are counted at once
                 numbers += tuple(n for stop in stops if stop.at is None for n in stop.extenders)
         lower, upper = step.window.bounds(block.prefixes)
@@ -142,7 +147,7 @@ class Operators:
         else:
             yield from self._to_proposers(visit.step, block)
 
-    def _to_proposers(self, step: int, block: Counted) -> Moves:
+    def _to_proposers(self, step: int, block: Counts) -> Moves:
         """Send each prefix to the stop with the fewest extensions, where it waits."""
         stops = [(i, stop) for i, stop in enumerate(self.itinerary.stops[step]) if stop.extenders]
         if len(stops) == 1:
@@ -155,7 +160,7 @@ class Operators:
         for i, _ in stops:
             yield Visit("wait", step, i), block.part(np.flatnonzero(chosen == i))
 
-    def _wait(self, visit: Visit, block: Counted, _: int | None) -> Moves:
+    def _wait(self, visit: Visit, block: Counts, _: int | None) -> Moves:
         """Prefixes have reached their proposer: those with the same list stand together, so that it will travel once."""
         at = self.itinerary.place(visit)
         if at is not None:
@@ -163,7 +168,7 @@ class Operators:
         self.sink.wait(visit.step, visit.stop, block, None if at is None else block.prefixes[at])
         yield from ()
 
-    def _propose(self, number: int, at: int, batch: Batch) -> Moves:
+    def _propose(self, number: int, at: int, batch: Counted) -> Moves:
         """Proposal: the extender with the fewest extensions gives its list, cut to the window; it is not copied yet."""
         step, stop = self.plan.steps[number], self.itinerary.stops[number][at]
         self.tally.candidates[number + 1] += int((batch.ends - batch.starts).sum())
@@ -176,9 +181,9 @@ class Operators:
                 list_starts(trie.offsets, trie.values, step.extenders[n].nodes(prefixes), lower, upper, begins)
                 begins += batch.starts[chosen]
                 lengths = batch.ends[chosen] - batch.starts[chosen]
-                yield from self._proposed(number, at, n, Proposed(prefixes, begins, lengths, trie.values))
+                yield from self._proposed(number, at, n, Proposals(prefixes, begins, lengths, trie.values))
 
-    def _proposed(self, number: int, at: int, proposer: int, block: Proposed) -> Moves:
+    def _proposed(self, number: int, at: int, proposer: int, block: Proposals) -> Moves:
         """Intersect with what else is here, drop what filters refuse, and go on to the first of the other owners."""
         step, stops = self.plan.steps[number], self.itinerary.stops[number]
         here = [stop for i, stop in enumerate(stops) if i == at or stop.at is None]
@@ -193,7 +198,7 @@ class Operators:
         else:
             yield visit, block
 
-    def _intersect(self, visit: Visit, block: Proposed, here: int | None) -> Moves:
+    def _intersect(self, visit: Visit, block: Proposals, here: int | None) -> Moves:
         """Intersection: keep the candidates that the lists of this stop hold."""
         step, stop = self.plan.steps[visit.step], self.itinerary.stops[visit.step][visit.stop]
         order = order_of(block.prefixes[stop.at])
@@ -203,7 +208,7 @@ class Operators:
         else:
             yield from self._extended(visit.step, block, here)
 
-    def _extended(self, number: int, block: Proposed, here: int | None) -> Moves:
+    def _extended(self, number: int, block: Proposals, here: int | None) -> Moves:
         """Every owner has been visited: flatten the candidates that are left, or count them if they are matches."""
         late = [f for f in self.plan.steps[number].condition.filters if _is_late(f)]
         if self.counting and self.itinerary.extended(number + 1, here) is None:
@@ -223,12 +228,12 @@ class Operators:
 
 def _kept(
     step: BoundStep,
-    block: Proposed,
+    block: Proposals,
     order: NDArray[np.int64],
     extenders: Sequence[BoundExtender],
     excluders: Sequence[BoundExtender],
     filters: Sequence[Filter] = (),
-) -> Proposed:
+) -> Proposals:
     """Shorten the segments of a block, put into an order, to what extenders hold, excluders do not, and filters allow.
 
     Neighbours with one segment and the same keys keep the same candidates, which are found once and shared again.
@@ -252,7 +257,7 @@ def _kept(
         compare_extensions(f.ranks, f.operator, f.others(prefixes), *segments)
     if not firsts.all():
         run = np.cumsum(firsts) - 1
-        found = Proposed(np.ascontiguousarray(block.prefixes[:, order]), found.begins[run], found.lengths[run], found.codes)
+        found = Proposals(np.ascontiguousarray(block.prefixes[:, order]), found.begins[run], found.lengths[run], found.codes)
     return found if found.lengths.all() else found.part(np.flatnonzero(found.lengths))
 
 

@@ -56,10 +56,18 @@ class WorkerSeeds:
         return np.asarray(begins[stretch] + (numbered - numbers[stretch]))
 
 
+def seeds_of_tasks(seed: BoundSeed, workers: int, tasks: int) -> list[int]:
+    """Return how many seeds the workers of each task have."""
+    trie = seed.extender.trie
+    if trie.keyed and seed.positions == (0, len(trie)):
+        owned = tuples_of_workers(trie, workers)
+        return [int(owned[task::tasks].sum()) for task in range(tasks)]
+    return [len(WorkerSeeds(seed, workers, tasks, task)) for task in range(tasks)]
+
+
 def hosted(size: int, workers: int, tasks: int, task: int) -> NDArray[np.int64]:
     """Return the codes below `size` that the workers of a task own."""
-    codes = np.arange(size)
-    return np.asarray(codes[codes % workers % tasks == task])
+    return np.concatenate([np.arange(worker, size, workers) for worker in range(task, workers, tasks)])
 
 
 def tuple_bounds(trie: Trie) -> NDArray[np.int64]:
@@ -74,7 +82,12 @@ def tuples_of_workers(trie: Trie, workers: int) -> NDArray[np.int64]:
     """Return how many tuples of a trie each worker owns; lists without a key are with every worker."""
     if not trie.keyed:
         return np.full(workers, len(trie))
-    nodes = np.arange(len(trie.levels[0].offsets) - 1)
-    return np.bincount(trie.shards.codes(nodes) % workers, weights=np.diff(tuple_bounds(trie)), minlength=workers).astype(
-        np.int64
-    )
+    shards, bounds = trie.shards, tuple_bounds(trie)
+    if shards.count == workers:
+        return np.diff(bounds[[shards.first(worker) for worker in range(workers + 1)]])
+    lengths = np.diff(bounds)
+    if shards.count > 1:
+        lengths = lengths[shards.nodes(np.arange(len(lengths)))]
+    rounds = np.zeros(-(-len(lengths) // workers) * workers, np.int64)
+    rounds[: len(lengths)] = lengths
+    return np.asarray(rounds.reshape(-1, workers).sum(axis=0))

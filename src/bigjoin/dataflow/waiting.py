@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bigjoin.dataflow.blocks import Counted, join, pack, unpack
+from bigjoin.dataflow.blocks import Counts, join, pack, unpack
 from bigjoin.index.trie import Codes
-from bigjoin.join.extend import Counted as Batch
+from bigjoin.join.extend import Counted
 from bigjoin.join.queue import Queue
 
 _HEADER = 16
@@ -24,7 +24,7 @@ class WaitingFile:
         self.prefixes = self.proposals = self.bytes = self.codes = 0
         self._file = path.open("wb")
 
-    def put(self, counted: Counted, keys: Codes | None = None) -> None:
+    def put(self, counted: Counts, keys: Codes | None = None) -> None:
         """Add prefixes, none of which has proposed anything yet; neighbours with the same key will propose from one list."""
         data, proposals = pack(counted), int(counted.counts.sum())
         self._file.write(np.array([len(data), proposals], np.int64).tobytes())
@@ -36,11 +36,11 @@ class WaitingFile:
         self.codes += int(np.maximum.reduceat(counted.counts, firsts).sum()) + counted.prefixes.size
 
     def close(self) -> None:
-        """Finish the file."""
+        """Finish the file, if it is not yet finished."""
         self._file.close()
 
 
-def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_type: Any) -> Iterator[Batch]:
+def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_type: Any) -> Iterator[Counted]:
     """Give the proposals number first..last - 1 of a file, in batches of at most B'; only a list longer than that is cut."""
     seen = 0
     with Path(path).open("rb") as file:
@@ -50,7 +50,7 @@ def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_
                 file.seek(size, 1)
             else:
                 block = unpack(file.read(size), code_type)
-                assert isinstance(block, Counted)
+                assert isinstance(block, Counts)
                 queue = Queue(by_run=False)
                 queue.put(_cut(join([block]), first - seen, last - seen))
                 while queue.has(1):
@@ -58,11 +58,11 @@ def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_
             seen += proposals
 
 
-def _cut(block: Counted, first: int, last: int) -> Batch:
+def _cut(block: Counts, first: int, last: int) -> Counted:
     """Return a block's proposals number first..last - 1."""
     before = np.cumsum(block.counts) - block.counts
     starts = np.clip(first - before, 0, block.counts)
     ends = np.clip(last - before, 0, block.counts)
     some = np.flatnonzero(ends > starts)
     part = block.part(some)
-    return Batch(part.prefixes, part.proposers, starts[some], ends[some], np.ones(len(some), np.bool_))
+    return Counted(part.prefixes, part.proposers, starts[some], ends[some], np.ones(len(some), np.bool_))

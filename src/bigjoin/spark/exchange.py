@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,14 @@ ROW_TUPLES = 1 << 21
 
 BATCH_BYTES = 16 << 20
 """Bytes that Spark gives a task at once, about."""
+
+SMALL = 8
+"""A row that is so many times smaller than the batch it came in is copied out of it."""
+
+_SETTINGS = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
+    "spark.sql.adaptive.enabled": "false",
+}
 
 ROW = StructType(
     [
@@ -67,8 +75,7 @@ class Outbox:
 
     def receipt(self, said: dict[str, Any]) -> pa.RecordBatch:
         """Return the row that tells the driver what this task has done."""
-        text = json.dumps(said).encode()
-        return self._batch(RECEIPT, [(self.task, text + b" " * (-len(text) % 8))])
+        return self._batch(RECEIPT, [(self.task, json.dumps(said).encode())])
 
     def _batch(self, visit: int, rows: list[tuple[int, bytes]]) -> pa.RecordBatch:
         first, self.sequence = self.sequence, self.sequence + len(rows)
@@ -91,7 +98,7 @@ class Inbox:
         self.batches, self.batch_size, self.code_type = batches, batch_size, code_type
         self.task: int | None = None
         """The task that these rows were sent to."""
-        self.receipts: list[bytes] = []
+        self.receipts: list[dict[str, Any]] = []
 
     def blocks(self) -> Iterator[tuple[int, Block]]:
         """Give blocks with the numbers of their visits."""
@@ -103,9 +110,11 @@ class Inbox:
                 self.task = batch.column("task")[0].as_py()
             for visit, payload in zip(visits, payloads, strict=True):
                 if visit == RECEIPT:
-                    self.receipts.append(payload.as_py())
+                    self.receipts.append(json.loads(payload.as_py()))
                     continue
-                block = unpack(payload.as_buffer(), self.code_type)
+                data = payload.as_buffer()
+                # A view keeps the whole batch alive: what is small beside it is copied.
+                block = unpack(payload.as_py() if data.size * SMALL < batch.nbytes else data, self.code_type)
                 if tuples[visit] and tuples[visit] + block.tuples > self.batch_size:
                     yield visit, join(arrived.pop(visit))
                     tuples[visit] = 0
@@ -131,13 +140,25 @@ def exchange(
     return frame
 
 
-@lru_cache(maxsize=8)
-def exchanging(spark: SparkSession) -> SparkSession:
-    """Return a session over the same cluster with settings of its own, as blocks are large rows; the user's stay as they are.
+@contextmanager
+def exchanging(spark: SparkSession) -> Iterator[SparkSession]:
+    """Give a session for exchanges, over the same cluster; the user's settings are as they were.
 
-    Spark bounds what it gives a task at once by bytes, and does not plan again after each exchange: there is nothing to adapt.
+    Blocks are large rows, so Spark has to bound what it gives a task at once by bytes; and it need not plan again after each
+    exchange, as there is nothing to adapt.
     """
-    session = spark.newSession()
-    session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(BATCH_BYTES))
-    session.conf.set("spark.sql.adaptive.enabled", "false")
-    return session
+    if "connect" not in type(spark).__module__:
+        session = spark.newSession()
+        for name, value in _SETTINGS.items():
+            session.conf.set(name, value)
+        yield session
+        return
+    # A new session on Spark Connect would not have what the user has sent to the server.
+    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    try:
+        for name, value in _SETTINGS.items():
+            spark.conf.set(name, value)
+        yield spark
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)

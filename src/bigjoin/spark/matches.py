@@ -15,6 +15,9 @@ from bigjoin.join.bind import Output
 ARROW = ".arrow"
 """The suffix of files that only a DataFrame of ours reads."""
 
+ROW_GROUP = 1 << 18
+"""Rows of a group, where matches come in blocks of any size."""
+
 
 def schema_of(outputs: Iterable[Output], width: int) -> pa.Schema:
     """Return the columns of matches of `width` attributes; those beyond are tails, which are lists.
@@ -46,3 +49,36 @@ def file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
         options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
         return pyarrow.csv.CSVWriter(file, schema, write_options=options)
     return pa.ipc.new_file(str(file), schema) if suffix == ARROW else pq.ParquetWriter(file, schema)
+
+
+class MatchFile:
+    """A file of matches in the making; rows are gathered until they are worth a group."""
+
+    def __init__(self, path: Path, schema: pa.Schema, suffix: str) -> None:
+        self.path, self.schema = path, schema
+        self.rows = 0
+        self._writer = file_writer(path, schema, suffix)
+        self._gathered: list[pa.RecordBatch] = []
+        self._waiting = 0
+        self._closed = False
+
+    def put(self, columns: list[pa.Array]) -> None:
+        """Add matches, column by column."""
+        batch = pa.RecordBatch.from_arrays(columns, names=self.schema.names).cast(self.schema)
+        self._gathered.append(batch)
+        self.rows += batch.num_rows
+        self._waiting += batch.num_rows
+        if self._waiting >= ROW_GROUP:
+            self._write()
+
+    def close(self) -> None:
+        """Finish the file, if it is not yet finished."""
+        if not self._closed:
+            self._closed = True
+            self._write()
+            self._writer.close()
+
+    def _write(self) -> None:
+        if self._gathered:
+            self._writer.write_table(pa.Table.from_batches(self._gathered).combine_chunks())
+        self._gathered, self._waiting = [], 0

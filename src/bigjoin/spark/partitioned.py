@@ -7,6 +7,7 @@ their proposer, they wait in files. The driver only knows which files there are,
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import shutil
@@ -14,21 +15,22 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from bigjoin import errors
 from bigjoin.dataflow.agenda import Agenda, Round, Slice, Waiting
-from bigjoin.dataflow.blocks import Block, Counted
+from bigjoin.dataflow.blocks import Block, Counts
 from bigjoin.dataflow.itinerary import Itinerary, Visit
 from bigjoin.dataflow.operators import Operators
-from bigjoin.dataflow.seeds import WorkerSeeds, tuples_of_workers
+from bigjoin.dataflow.seeds import WorkerSeeds, seeds_of_tasks, tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
@@ -36,13 +38,19 @@ from bigjoin.join.bind import BoundPlan, bind
 from bigjoin.kernels.jit import compilations
 from bigjoin.query.plan import Plan
 from bigjoin.spark.exchange import Inbox, Outbox, exchange, exchanging
-from bigjoin.spark.matches import ARROW, file_writer, in_microseconds, schema_of
+from bigjoin.spark.matches import ARROW, MatchFile, file_writer, in_microseconds, schema_of
+from bigjoin.spark.session import common_directory
 
 BUDGET = 1 << 26
 """Proposals of one round: what a Spark job moves, and prefixes that wait on disk at each step."""
 
 FEW = 1 << 16
 """Proposals of the first round where a limit asks for few matches; the next ones have twice as many each."""
+
+MOST_WORKERS = 1 << 20
+
+_LASTING = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
+"""Errors of the file system that a task would meet again; others are Spark's to try again."""
 
 
 @dataclass(frozen=True)
@@ -54,29 +62,35 @@ class Job:
     workers: int
     tasks: int
     batch_size: int
-    folder: str
-    """Where prefixes wait: a folder that every task sees."""
+    limit: int | None = None
     output: tuple[str, str] | None = None
     """The folder and the suffix of the files that matches are written to; without, they are counted."""
-    limit: int | None = None
+    folder: str = ""
+    """Where prefixes wait: a folder that every task sees."""
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    @cached_property
+    @property
     def bound(self) -> BoundPlan:
-        return bind(self.plan, self.index)
+        """The plan bound to the index, once in each process."""
+        if self.name not in _bound:
+            _bound.clear()
+            _bound[self.name] = bind(self.plan, self.index)
+        return _bound[self.name]
 
     def seeds(self, task: int) -> WorkerSeeds:
         """Return the seeds of the workers that a task hosts."""
         return WorkerSeeds(self.bound.seed, self.workers, self.tasks, task)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "bound"}
+
+_bound: dict[str, BoundPlan] = {}
+
+RunRound = Callable[[SparkSession, Job, Round, int], list[dict[str, Any]]]
 
 
 @dataclass
 class Stats:
     """What a run did, added up from the receipts of its tasks."""
 
-    workers: int
     prefixes: list[int]
     candidates: list[int]
     matches: int = 0
@@ -84,21 +98,21 @@ class Stats:
     exchanges: int = 0
     bytes: int = 0
     tuples: int = 0
+    most_load: int = 0
+    """Tuples that a worker received in a round, at most."""
     peak_memory: int = 0
     compiled: int = 0
     seconds: dict[int, float] = field(default_factory=dict)
     """Seconds of each task, over all rounds."""
     parts: list[tuple[Path, int]] = field(default_factory=list)
     """Files of matches, and their rows."""
-    load: list[Any] = field(default_factory=list)
-    """Tuples that each worker received, round by round."""
 
     def has(self, limit: int | None) -> bool:
         """Tell whether as many matches are written as are wanted."""
         return limit is not None and sum(rows for _, rows in self.parts) >= limit
 
-    def add(self, receipt: dict[str, Any], round_load: Any) -> None:
-        """Add the receipt of a task."""
+    def add(self, receipt: dict[str, Any], load: NDArray[np.int64]) -> None:
+        """Add the receipt of a task; `load` is that of the round."""
         self.prefixes = [a + b for a, b in zip(self.prefixes, receipt["prefixes"], strict=True)]
         self.candidates = [a + b for a, b in zip(self.candidates, receipt["candidates"], strict=True)]
         self.matches += receipt["matches"]
@@ -109,14 +123,20 @@ class Stats:
         self.peak_memory = max(self.peak_memory, receipt["peak_memory"])
         self.parts += [(Path(file), rows) for file, rows in receipt["parts"]]
         for worker, tuples in receipt["load"]:
-            round_load[worker] += tuples
+            load[worker] += tuples
+        self.most_load = max(self.most_load, int(load.max()))
 
 
 def count(
-    spark: SparkSession, job: Job, *, budget: int = BUDGET, progress: Callable[[float], None] | None = None
+    spark: SparkSession,
+    job: Job,
+    *,
+    budget: int = BUDGET,
+    progress: Callable[[float], None] | None = None,
+    run_round: RunRound | None = None,
 ) -> tuple[int, dict[str, Any]]:
     """Return the number of matches, and what the run did."""
-    stats, agenda = _run(spark, job, budget, progress)
+    stats, agenda = _run(spark, job, budget, progress, run_round or _round)
     return stats.matches, _report(job, stats, agenda)
 
 
@@ -134,7 +154,7 @@ def write(
     With a limit, rounds stop when there are enough, and one file of exactly that many is made of what they found.
     """
     written = replace(job, output=(str(folder.absolute()), suffix if job.limit is None else ARROW))
-    parts = _run(spark, written, budget, progress)[0].parts if job.limit != 0 else []
+    parts = _run(spark, written, budget, progress, _round)[0].parts if job.limit != 0 else []
     return parts if job.limit is None else _first(job, parts, folder, suffix)
 
 
@@ -143,26 +163,32 @@ def _first(job: Job, parts: list[tuple[Path, int]], folder: Path, suffix: str) -
     left = job.limit or 0
     target = folder / f"first-{uuid.uuid4().hex}{suffix}"
     with file_writer(target, schema(job), suffix) as writer:
-        for file, _ in parts:
-            for batch in _batches(str(file)):
-                writer.write_batch(batch.slice(0, left))
-                left -= min(left, batch.num_rows)
+        for batch in chain.from_iterable(_batches(str(file)) for file, _ in parts):
+            writer.write_batch(batch.slice(0, left))
+            left -= min(left, batch.num_rows)
+            if not left:
+                break
     rows = (job.limit or 0) - left
     return [(target, rows)] if rows else []
 
 
-def find(spark: SparkSession, job: Job, parts: list[tuple[Path, int]]) -> DataFrame:
-    """Return matches that were written as a DataFrame, which reads them from their files."""
-    columns = in_microseconds(schema(job))
-    files = [str(file) for file, _ in parts]
+def find(spark: SparkSession, job: Job) -> DataFrame:
+    """Return the matches as a DataFrame, which reads them from the files that they are written to now."""
+    folder = common_directory(spark, job.index.path, "matches")
+    try:
+        files = [str(file) for file, _ in write(spark, job, folder, ARROW)]
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    columns, tasks = in_microseconds(schema(job)), max(1, min(job.tasks, len(files)))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for rows in _batches(files[number]):
+                for rows in chain.from_iterable(map(_batches, files[number::tasks])):
                     yield rows.cast(columns, safe=False)
 
-    return spark.range(0, len(files), 1, max(1, len(files))).mapInArrow(read, from_arrow_schema(columns))
+    return spark.range(0, tasks, 1, tasks).mapInArrow(read, from_arrow_schema(columns))
 
 
 def _batches(file: str) -> Iterator[pa.RecordBatch]:
@@ -178,31 +204,38 @@ def schema(job: Job) -> pa.Schema:
     return schema_of(job.bound.outputs, len(job.plan.attributes))
 
 
-def _run(spark: SparkSession, job: Job, budget: int, progress: Callable[[float], None] | None) -> tuple[Stats, Agenda]:
+def _run(
+    spark: SparkSession, job: Job, budget: int, progress: Callable[[float], None] | None, run_round: RunRound
+) -> tuple[Stats, Agenda]:
     """Run rounds until nothing waits."""
-    itinerary = Itinerary(job.bound)
-    seeds = [len(job.seeds(task)) for task in range(job.tasks)]
-    limited = job.limit is not None
-    agenda = Agenda(seeds, len(job.plan.steps), job.workers, job.batch_size, FEW if limited else budget, deepest_first=limited)
-    width = len(job.plan.steps) + 1
-    stats = Stats(job.workers, [0] * width, [0] * width)
+    itinerary, steps, limited = Itinerary(job.bound), len(job.plan.steps), job.limit is not None
+    agenda = Agenda(
+        seeds_of_tasks(job.bound.seed, job.workers, job.tasks),
+        steps,
+        job.workers,
+        job.batch_size,
+        FEW if limited else budget,
+        shares_last=itinerary.exchanges(steps - 1) <= 1 if steps else False,
+        deepest_first=limited,
+    )
+    stats = Stats([0] * (steps + 1), [0] * (steps + 1))
+    job = replace(job, folder=str(common_directory(spark, job.index.path, "waiting")))
     try:
-        while not stats.has(job.limit) and (now := agenda.next_round()) is not None:
-            stages = itinerary.exchanges(now.step)
-            load = np.zeros(job.workers, np.int64)
-            for receipt in _round(exchanging(spark), job, now, stages):
-                if "error" in receipt:
-                    raise getattr(errors, receipt["error"])(receipt["message"])
-                stats.add(receipt, load)
-                agenda.add([Waiting(**file) for file in receipt["waiting"]])
-            agenda.budget = min(budget, 2 * agenda.budget)
-            stats.rounds += 1
-            stats.exchanges += stages
-            stats.load.append(load)
-            for file in now.spent:
-                Path(file).unlink(missing_ok=True)
-            if progress is not None:
-                progress(sum(agenda.read) / max(1, sum(agenda.seeds)))
+        with exchanging(spark) as session:
+            while not stats.has(job.limit) and (now := agenda.next_round()) is not None:
+                stages, load = itinerary.exchanges(now.step), np.zeros(job.workers, np.int64)
+                for receipt in run_round(session, job, now, stages):
+                    if "error" in receipt:
+                        raise getattr(errors, receipt["error"])(receipt["message"])
+                    stats.add(receipt, load)
+                    agenda.add([Waiting(**file) for file in receipt["waiting"]])
+                stats.rounds += 1
+                stats.exchanges += stages
+                for file in now.spent:
+                    Path(file).unlink(missing_ok=True)
+                agenda.budget = min(budget, 2 * agenda.budget)
+                if progress is not None:
+                    progress(agenda.share)
     finally:
         shutil.rmtree(job.folder, ignore_errors=True)
     return stats, agenda
@@ -212,10 +245,10 @@ def _round(spark: SparkSession, job: Job, now: Round, stages: int) -> list[dict[
     """Run one Spark job, and return the receipts of its tasks."""
 
     def begin(number: int) -> Iterator[pa.RecordBatch]:
-        yield from Task(job, number).begin(now.step, now.work[number])
+        yield from Task(job).begin(number, now.step, now.work[number])
 
     def advance(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from Task(job, None).advance(batches)
+        yield from Task(job).advance(batches)
 
     return receipts(exchange(spark, job.tasks, begin, [advance] * stages))
 
@@ -228,93 +261,90 @@ def receipts(rows: DataFrame) -> list[dict[str, Any]]:
 class Task:
     """A task of a round: it hosts some workers, does what visits ask for, and sends what has to travel further."""
 
-    def __init__(self, job: Job, number: int | None) -> None:
-        self.job, self.number = job, number
+    def __init__(self, job: Job) -> None:
+        self.job = job
         self.started, self.compiled = time.perf_counter(), compilations()
         self.operators = Operators(job.bound, self, counting=job.output is None)
         self.numbers = {visit: n for n, visit in enumerate(self.operators.itinerary.visits)}
         self.files: dict[tuple[int, int], WaitingFile] = {}
-        self.part: Path | None = None
-        self.writer: Any = None
-        self.rows = 0
+        self.found: MatchFile | None = None
+        self.outbox: Outbox
 
-    def begin(self, step: int | None, work: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    def begin(self, number: int, step: int | None, work: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
         """Read seeds, or propose for prefixes that wait."""
-        assert self.number is not None
-        outbox = self._outbox(self.number)
-        yield from self._guarded(self._sent(outbox, self._begun(step, work)), outbox)
+        self.outbox = Outbox(number, workers=self.job.workers, tasks=self.job.tasks)
+        yield from self._sent(self._begun(step, work))
 
     def advance(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Do what the blocks that arrive ask for."""
+        """Do what the blocks that arrive ask for, and pass the receipts of earlier tasks on."""
         inbox = Inbox(batches, self.job.batch_size, self.job.bound.seed.code_type)
-        outbox: Outbox | None = None
         blocks = inbox.blocks()
-        first = next(blocks, None)
-        if inbox.task is None:
+        first = list(next(blocks, ()))
+        if inbox.task is None:  # nothing was sent here
             return
-        outbox = self._outbox(inbox.task)
-        self.number = inbox.task
-        if first is not None:
-            yield from self._guarded(self._sent(outbox, self._visited([first], blocks)), outbox)
+        self.outbox = Outbox(inbox.task, workers=self.job.workers, tasks=self.job.tasks)
+        if first:
+            yield from self._sent(self._visited(chain([first], blocks)))
         for receipt in inbox.receipts:
-            yield outbox.receipt(json.loads(receipt))
-
-    def _outbox(self, number: int) -> Outbox:
-        return Outbox(number, workers=self.job.workers, tasks=self.job.tasks)
+            yield self.outbox.receipt(receipt)
 
     def _begun(self, step: int | None, work: tuple[Slice, ...]) -> Iterator[tuple[Visit, Block]]:
         size, bound = self.job.batch_size, self.job.bound
         for part in work:
             if step is None:
-                assert self.number is not None
-                for read, prefixes in self.job.seeds(self.number).read(part.first, part.last, size):
+                for read, prefixes in self.job.seeds(self.outbox.task).read(part.first, part.last, size):
                     self.operators.tally.candidates[0] += read
                     yield from self.operators.seed(prefixes)
-                    if self.full:
+                    if self.is_full:
                         return
             else:
                 for batch in read_waiting(part.file, part.first, part.last, size, bound.seed.code_type):
                     yield from self.operators.propose(step, part.stop, batch)
-                    if self.full:
+                    if self.is_full:
                         return
 
-    def _visited(self, first: Any, blocks: Any) -> Iterator[tuple[Visit, Block]]:
+    def _visited(self, blocks: Iterator[Any]) -> Iterator[tuple[Visit, Block]]:
         visits = self.operators.itinerary.visits
-        for source in (first, blocks):
-            for number, block in source:
-                if not self.full:
-                    yield from self.operators.visit(visits[number], block)
+        for number, block in blocks:
+            if not self.is_full:
+                yield from self.operators.visit(visits[number], block)
 
-    def _sent(self, outbox: Outbox, travelling: Iterator[tuple[Visit, Block]]) -> Iterator[pa.RecordBatch]:
-        for visit, block in travelling:
-            at = self.operators.itinerary.place(visit)
-            assert at is not None
-            yield outbox.send(self.numbers[visit], block, at)
-
-    def _guarded(self, rows: Iterator[pa.RecordBatch], outbox: Outbox) -> Iterator[pa.RecordBatch]:
-        """Give rows, and at their end the receipt; what went wrong is in the receipt, if it tells a user something."""
+    def _sent(self, travelling: Iterator[tuple[Visit, Block]]) -> Iterator[pa.RecordBatch]:
+        """Give the rows that carry blocks further, and at their end the receipt."""
+        said: dict[str, Any]
         try:
-            yield from rows
-            for file in self.files.values():
-                file.close()
-            if self.writer is not None:
-                self.writer.close()
+            for visit, block in travelling:
+                at = self.operators.itinerary.place(visit)
+                assert at is not None, "a block that may be anywhere has no need to travel"
+                yield self.outbox.send(self.numbers[visit], block, at)
+            self._close()
+            said = self._receipt()
         except errors.BigjoinError as error:
-            yield outbox.receipt({"error": type(error).__name__, "message": str(error)})
+            said = {"error": type(error).__name__, "message": str(error)}
         except OSError as error:
-            yield outbox.receipt({"error": "OutputError", "message": errors.reason(error)})
-        else:
-            yield outbox.receipt(self._receipt(outbox))
+            if error.errno not in _LASTING:
+                raise
+            hint = "set BIGJOIN_SCRATCH to a folder that every executor sees, with room for what waits"
+            said = {"error": "OutputError", "message": f"{errors.reason(error)} (prefixes wait in {self.job.folder}; {hint})"}
+        finally:
+            self._close()
+        yield self.outbox.receipt(said)
 
-    def _receipt(self, outbox: Outbox) -> dict[str, Any]:
-        tally = self.operators.tally
+    def _close(self) -> None:
+        for file in self.files.values():
+            file.close()
+        if self.found is not None:
+            self.found.close()
+
+    def _receipt(self) -> dict[str, Any]:
+        tally, outbox = self.operators.tally, self.outbox
         busy = np.flatnonzero(outbox.load)
         return {
-            "task": self.number,
+            "task": outbox.task,
             "prefixes": tally.prefixes,
             "candidates": tally.candidates,
             "matches": tally.matches,
-            "parts": [(str(self.part), self.rows)] if self.part else [],
+            "parts": [(str(self.found.path), self.found.rows)] if self.found is not None else [],
             "bytes": outbox.bytes,
             "tuples": outbox.tuples,
             "load": list(zip(busy.tolist(), outbox.load[busy].tolist(), strict=True)),
@@ -323,7 +353,7 @@ class Task:
                     "file": str(file.path),
                     "step": step,
                     "stop": stop,
-                    "task": self.number,
+                    "task": outbox.task,
                     "prefixes": file.prefixes,
                     "proposals": file.proposals,
                     "bytes": file.bytes,
@@ -336,57 +366,49 @@ class Task:
             "compiled": compilations() - self.compiled,
         }
 
-    def wait(self, step: int, stop: int, counted: Counted, keys: Codes | None) -> None:
+    def wait(self, step: int, stop: int, counts: Counts, keys: Codes | None) -> None:
         """Write prefixes to the file of those that wait at a stop."""
         if (step, stop) not in self.files:
             self.files[step, stop] = WaitingFile(Path(self.job.folder) / f"{uuid.uuid4().hex}.waiting")
-        self.files[step, stop].put(counted, keys)
+        self.files[step, stop].put(counts, keys)
 
     def match(self, matches: Codes) -> None:
         """Write matches to this task's file, as ids in the order of the head."""
-        if self.full:
+        if self.is_full:
             return
-        outputs, found_as = self.job.bound.outputs, schema(self.job)
-        columns = [output.decode(matches) for output in outputs]
-        batch = pa.RecordBatch.from_arrays(columns, names=found_as.names).cast(found_as)
-        if self.writer is None:
+        if self.found is None:
             assert self.job.output is not None
             folder, suffix = self.job.output
-            self.part = Path(folder) / f"part-{self.number:05d}-{uuid.uuid4().hex}{suffix}"
-            self.writer = file_writer(self.part, found_as, suffix)
-        self.writer.write_batch(batch)
-        self.rows += batch.num_rows
+            path = Path(folder) / f"part-{self.outbox.task:05d}-{uuid.uuid4().hex}{suffix}"
+            self.found = MatchFile(path, schema(self.job), suffix)
+        self.found.put([output.decode(matches) for output in self.job.bound.outputs])
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether this task alone has found as many matches as are wanted."""
-        return self.job.limit is not None and self.rows >= self.job.limit
+        return self.job.limit is not None and self.found is not None and self.found.rows >= self.job.limit
 
 
 def _report(job: Job, stats: Stats, agenda: Agenda) -> dict[str, Any]:
     """Return the stats of a run: the paper's rounds, load, communication and memory."""
-    load = np.array(stats.load) if stats.load else np.zeros((1, job.workers), np.int64)
-    steps = [
-        {"attribute": attribute, "prefixes": prefixes, "candidates": candidates}
-        for attribute, prefixes, candidates in zip(
-            [",".join(job.plan.seed.attributes), *(step.attribute for step in job.plan.steps)],
-            stats.prefixes,
-            stats.candidates,
-            strict=True,
-        )
-    ]
+    attributes = [",".join(job.plan.seed.attributes), *(step.attribute for step in job.plan.steps)]
     seconds = list(stats.seconds.values()) or [0.0]
-    tries = {id(e.trie): e.trie for step in job.bound.steps for e in (*step.extenders, *step.excluders)}
-    tries[id(job.bound.seed.extender.trie)] = job.bound.seed.extender.trie
-    tuples = sum(tuples_of_workers(trie, job.workers) for trie in tries.values())
+    bound = job.bound
+    used = [bound.seed.extender, *(check for check, _ in bound.seed.checks)]
+    for step in bound.steps:
+        used += [*step.extenders, *step.excluders, *(check for check, _ in step.checks)]
+    owned = sum(tuples_of_workers(trie, job.workers) for trie in {id(e.trie): e.trie for e in used}.values())
     return {
         "rounds": stats.rounds,
         "exchanges": stats.exchanges,
         "bytes": stats.bytes,
         "tuples": stats.tuples,
-        "load": {"max": int(load.max()), "mean": float(load.mean())},
-        "steps": steps,
-        "index_tuples": {"max": int(np.max(tuples)), "mean": float(np.mean(tuples))},
+        "load": {"max": stats.most_load, "mean": stats.tuples / job.workers / max(1, stats.rounds)},
+        "steps": [
+            {"attribute": attribute, "prefixes": prefixes, "candidates": candidates}
+            for attribute, prefixes, candidates in zip(attributes, stats.prefixes, stats.candidates, strict=True)
+        ],
+        "index_tuples": {"max": int(np.max(owned)), "mean": float(np.mean(owned))},
         "waiting": {"prefixes": agenda.peak_prefixes, "bytes": agenda.peak_bytes},
         "tasks": {"count": job.tasks, "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
         "busy": sum(seconds) / len(seconds) / max(*seconds, 1e-9),

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -22,6 +23,8 @@ from pyspark.sql import functions as F
 from bigjoin.errors import OutputError, SessionError, reason
 
 JAVA_VERSION = 17
+EXECUTORS = 30.0
+"""Seconds after which a cluster is asked again how many tasks it runs at once."""
 PATIENCE = 10.0
 """Seconds that a master may take to accept a connection."""
 _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
@@ -117,11 +120,12 @@ def parallelism(spark: SparkSession) -> int:
     master = spark.conf.get("spark.master", "") or ""
     if local := re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master):
         return int(local[1])
-    return _range_partitions(spark)
+    asked = int(time.monotonic() / EXECUTORS)  # executors may still be coming
+    return _range_partitions(spark, asked)
 
 
 @lru_cache(maxsize=8)
-def _range_partitions(spark: SparkSession) -> int:
+def _range_partitions(spark: SparkSession, _: int) -> int:
     partitions = spark.range(1 << 16).select(F.spark_partition_id().alias("p")).distinct().count()
     return max(1, partitions)
 

@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
-from unittest import mock
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from bigjoin.bench.peers.bigjoin import Bigjoin
 from bigjoin.bench.question import Answer, Question
 from bigjoin.dataflow.agenda import Round
+from bigjoin.defaults import PROPOSALS
+from bigjoin.graph import WORKERS
+from bigjoin.languages import parse
+from bigjoin.planner import plan
 from bigjoin.spark import partitioned
 from bigjoin.spark.exchange import exchange, exchanging
 from bigjoin.spark.session import scratch_directory
@@ -24,7 +28,8 @@ class Moving(Bigjoin):
     """Records what tasks send when a question is first asked, and from then on sends just that."""
 
     def __init__(self, *, threads: int) -> None:
-        super().__init__(threads=threads, strategy="partitioned")
+        super().__init__(threads=threads)
+        self.threads = threads
         self.recorded: dict[Question, tuple[Path, list[int], int]] = {}
 
     def run(self, question: Question) -> Answer:
@@ -32,31 +37,34 @@ class Moving(Bigjoin):
         if question not in self.recorded:
             self.recorded[question] = self._record(question)
         folder, stages, tasks = self.recorded[question]
-        for number, each in enumerate(stages):
-            begin, *then = [_replay(f"{folder}/{number}-{stage}") for stage in range(each + 1)]
-            exchange(exchanging(self.spark), tasks, partial(begin, iter(())), then).toArrow()
+        with exchanging(self.spark) as session:
+            for number, each in enumerate(stages):
+                begin, *then = [_replay(f"{folder}/{number}-{stage}") for stage in range(each + 1)]
+                exchange(session, tasks, partial(begin, iter(())), then).toArrow()
         return Answer(None)
 
     def _record(self, question: Question) -> tuple[Path, list[int], int]:
-        folder, rounds, stages, tasks = scratch_directory("recorded"), count(), [], []
+        folder, rounds, stages = scratch_directory("recorded"), count(), []
 
-        def run_round(_: object, job: partitioned.Job, now: Round, each: int) -> list[dict[str, object]]:
+        def run_round(session: SparkSession, job: partitioned.Job, now: Round, each: int) -> list[dict[str, object]]:
             number = next(rounds)
             stages.append(each)
-            tasks.append(job.tasks)
 
             def begin(task: int) -> Rows:
-                yield from _kept(f"{folder}/{number}-0", partitioned.Task(job, task).begin(now.step, now.work[task]))
+                yield from _kept(f"{folder}/{number}-0", partitioned.Task(job).begin(task, now.step, now.work[task]))
 
             def advance(stage: int, rows: Rows) -> Rows:
-                yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job, None).advance(rows))
+                yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job).advance(rows))
 
             then = [partial(advance, stage) for stage in range(1, each + 1)]
-            return partitioned.receipts(exchange(exchanging(self.spark), job.tasks, begin, then))
+            return partitioned.receipts(exchange(session, job.tasks, begin, then))
 
-        with mock.patch.object(partitioned, "_round", run_round):
-            super().run(question)
-        return folder, stages, max(tasks)
+        assert self.graph is not None
+        index = self.graph.index
+        chosen = plan(parse(question.query, **question.flags), index.statistics)  # type: ignore[arg-type]
+        job = partitioned.Job(chosen, index, WORKERS * self.threads, self.threads, PROPOSALS)
+        partitioned.count(self.spark, job, run_round=run_round)
+        return folder, stages, job.tasks
 
 
 def _kept(path: str, rows: Rows) -> Rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from itertools import product
 
 import pyspark
 from pyspark import StorageLevel
@@ -39,7 +38,7 @@ class SparkSQL:
 class OrientedSparkSQL(SparkSQL):
     """Cliques over edges that point from low to high degree, each once; the best of some settings, tried while loading."""
 
-    SETTINGS = tuple(product(("2", "8", "32"), ("10MB", "512MB")))
+    SETTINGS = (("4", "10MB"), ("16", "10MB"), ("4", "512MB"))
     """Partitions of a shuffle, and how large a side may be that is sent to all tasks instead."""
 
     def load(self, graph: Input) -> None:

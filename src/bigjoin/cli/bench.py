@@ -49,6 +49,10 @@ def bench(
       index        building an index, against DuckDB
       foil         a vertex at a time against an edge at a time
       spark        triangles, against Spark SQL and a left-deep motif
+      partitioned  each worker a part of the index, against Spark SQL and moving its bytes
+      batches      memory under the partitioned strategy, by B'
+      batches-cliques   the same for 4-cliques
+      workers      what each of 1 to 224 workers holds and receives
       cold         a whole command, against Spark's own start
       cost         one thread without Spark, against Spark
       write        matches to Parquet, against pyarrow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bigjoin.bench.report import tables
 from bigjoin.bench.report.extras import EXTRAS
-from bigjoin.bench.report.plots import can_plot, plot
+from bigjoin.bench.report.plots import can_plot, draw
 from bigjoin.bench.results import Line, newest
 from bigjoin.bench.suites import SUITES, Suite
 
@@ -50,7 +50,7 @@ def section(suite: Suite, lines: Sequence[Line], picture: Path | None) -> str:
     if said := tables.summary(suite, lines):
         parts.append(said)
     if picture is not None:
-        plot(suite, lines, picture)
+        draw(suite, lines, picture)
         parts.append(f"![{suite.title}]({picture.parent.name}/{picture.name})")
     if suite.name in EXTRAS:
         parts.append(EXTRAS[suite.name](lines))

@@ -1,8 +1,8 @@
-"""A plot for each suite: a row for each question, a mark for each contender, seconds on a logarithmic scale."""
+"""A plot for each suite: times of all contenders on a logarithmic scale, or curves where they differ in a number."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,12 +21,66 @@ def can_plot() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def plot(suite: Suite, lines: Sequence[Line], file: Path) -> None:
-    """Draw a suite; a line spans a contender's warm runs, an arrow points beyond a cut-off."""
+def draw(suite: Suite, lines: Sequence[Line], file: Path) -> None:
+    """Draw a suite: curves, where its contenders differ in a number, or else times beside each other."""
     import matplotlib as mpl
 
     mpl.use("svg")
     mpl.rcParams.update({"svg.hashsalt": "bigjoin", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if suite.name in CURVES:
+        curves(suite, lines, file)
+    else:
+        plot(suite, lines, file)
+
+
+CURVES: dict[str, tuple[str, tuple[tuple[str, Callable[[Line], float]], ...]]] = {
+    "workers": (
+        "workers",
+        (
+            ("index tuples of a worker, max", lambda line: line.figures["index_tuples"]["max"]),
+            ("mean", lambda line: line.figures["index_tuples"]["mean"]),
+            ("tuples received by a worker in a round, max", lambda line: line.figures["load"]["max"]),
+            ("mean", lambda line: line.figures["load"]["mean"]),
+        ),
+    ),
+    **{
+        name: (
+            "B'",
+            (
+                ("seconds", lambda line: line.seconds or float("nan")),
+                ("peak memory of a process, GB", lambda line: line.figures["peak_memory"] / 2**30),
+            ),
+        )
+        for name in ("batches", "batches-cliques")
+    },
+}
+"""Suite -> what its contenders' names end with, and the curves over it."""
+
+
+def curves(suite: Suite, lines: Sequence[Line], file: Path) -> None:
+    """Draw figures over the number that contenders differ in, both on logarithmic scales."""
+    from matplotlib import pyplot
+
+    title, series = CURVES[suite.name]
+    measured = sorted((int(line.contender.rpartition("-")[2]), line) for line in lines if line.figures)
+    figure, axes = pyplot.subplots(figsize=(6, 3.5))
+    for number, (label, value) in enumerate(series):
+        style = "o-" if label != "mean" else "s--"
+        axes.plot([x for x, _ in measured], [value(line) for _, line in measured], style, color=f"C{number}", label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks([x for x, _ in measured], [f"{x:,}" for x, _ in measured])
+    axes.xaxis.set_minor_formatter("")
+    axes.set_xlabel(title)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def plot(suite: Suite, lines: Sequence[Line], file: Path) -> None:
+    """Draw a suite; a line spans a contender's warm runs, an arrow points beyond a cut-off."""
     from matplotlib import pyplot
 
     cells = by_cell(lines)
@@ -54,6 +108,5 @@ def plot(suite: Suite, lines: Sequence[Line], file: Path) -> None:
     axes.set_ylim(len(cells) - 0.5, -0.5)
     axes.grid(axis="x", alpha=0.3)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-    file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
     pyplot.close(figure)

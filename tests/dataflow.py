@@ -18,14 +18,14 @@ from bigjoin.join.bind import bind
 class Simulated:
     """Runs a plan under the partitioned strategy, and watches what DESIGN promises."""
 
-    def __init__(self, plan, index, folder, *, workers=7, tasks=3, batch_size=64, budget=512, counting=True):
+    def __init__(self, plan, index, folder, *, workers=7, tasks=3, batch_size=64, budget=512, counting=True, enough=0):
         self.plan, self.folder = bind(plan, index), Path(folder)
         self.workers, self.tasks, self.batch_size = workers, min(tasks, workers), batch_size
         self.counting = counting
         self.matches = []
         self.waiting = []
         self.files = {}
-        self.hosts = [Operators(self.plan, _Sink(self, task), counting=counting) for task in range(self.tasks)]
+        self.hosts = [Operators(self.plan, _Sink(self, task), counting=counting, enough=enough) for task in range(self.tasks)]
         self.itinerary = self.hosts[0].itinerary
         self.seeds = [WorkerSeeds(self.plan.seed, workers, self.tasks, task) for task in range(self.tasks)]
         self.agenda = Agenda([len(s) for s in self.seeds], len(self.plan.steps), workers, batch_size, budget)

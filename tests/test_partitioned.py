@@ -209,7 +209,7 @@ def test_tuples_are_dealt_out_evenly(tmp_path):
 
 
 def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
-    index = scattered(tmp_path, vertices=60, edges=600)
+    index = scattered(tmp_path, vertices=60, edges=3000)  # lists that are worth counting
     chosen = plan(parse("4-clique"), index.statistics)
     job = partitioned.Job(chosen, index, 7, 3, 100, folder=str(tmp_path))
 

@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
+from bigjoin.dataflow.operators import ENOUGH
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
 from bigjoin.join import compiled, extend
@@ -93,7 +94,7 @@ def spread(bound: BoundPlan, index: Index, count: int, *, batch_size: int) -> No
     assert len(wanted) == count
     workers, tasks = [(1, 1), (2, 2), (7, 3), (64, 4)][count % 4]
     with tempfile.TemporaryDirectory() as folder:
-        options = {"workers": workers, "tasks": tasks, "batch_size": batch_size}
+        options = {"workers": workers, "tasks": tasks, "batch_size": batch_size, "enough": (0, 2, ENOUGH)[count % 3]}
         counting = Simulated(bound.plan, index, folder, **options).run()
         assert counting.count == count
         if not any(counting.itinerary.checks):

@@ -83,9 +83,9 @@ class Itinerary:
         """Give the visits that may come next after one that took place here; those that wait are followed by none."""
         if visit.left:
             yield visit.next_stop
-        elif visit.operator == "count":
+        if visit.operator == "count":
             yield from (Visit("wait", visit.step, i) for i, stop in enumerate(self.stops[visit.step]) if stop.extenders)
-        elif visit.operator != "wait":
+        elif not visit.left and visit.operator != "wait":
             then = self.counting(visit.step, here) if visit.operator == "check" else self.extended(visit.step + 1, here)
             yield from () if then is None else (then,)
 

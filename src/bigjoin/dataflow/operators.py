@@ -31,6 +31,10 @@ NOBODY = 255
 """The proposer of a block whose proposer has no list at this stop."""
 UNKNOWN = np.iinfo(np.int64).max
 
+ENOUGH = 32
+"""Extensions that are few enough to propose them without asking whether another extender has fewer: to look at some more
+candidates costs less than a prefix that travels. As this is a constant, the bounds hold but for a constant."""
+
 Moves: TypeAlias = Iterator[tuple[Visit, Block]]
 """Blocks and the visits that are next for them."""
 
@@ -62,6 +66,7 @@ class Operators:
     plan: BoundPlan
     sink: Sink
     counting: bool = field(kw_only=True)
+    enough: int = field(default=ENOUGH, kw_only=True)
     itinerary: Itinerary = field(init=False)
     tally: Tally = field(init=False)
 
@@ -138,6 +143,10 @@ class Operators:
         if not block.counts.all():
             block = block.part(np.flatnonzero(block.counts))
         if visit.left:
+            few = block.counts <= self.enough
+            if few.any():
+                yield from self._to_proposers(visit.step, block.part(np.flatnonzero(few)))
+                block = block.part(np.flatnonzero(~few))
             yield visit.next_stop, block
         elif self.counting and visit.step == len(self.plan.steps) - 1 and step.counts_suffice:
             total = int(block.counts.sum())

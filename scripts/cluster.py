@@ -113,7 +113,7 @@ def main() -> int:
         if options.command:
             command = [part.replace("{master}", cluster.master) for part in options.command]
             try:
-                return subprocess.run(command, env={**os.environ, "BIGJOIN_MASTER": cluster.master}, check=False).returncode
+                return subprocess.run(command, check=False).returncode
             except OSError as error:
                 parser.error(f"cannot run {command[0]}: {error.strerror}")
             except KeyboardInterrupt:

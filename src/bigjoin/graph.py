@@ -161,7 +161,7 @@ class Graph:
     ) -> Count:
         """Return the number of matches, an int that carries the `stats` of the run."""
         spark = self.spark  # may start a session, which is not the query's time
-        parallelism(spark)
+        parallelism(spark)  # asks a cluster, now and then, by a job of its own
         started = time.perf_counter()
         asked = _query(query, flags)
         chosen = self._choose(strategy, workers=(workers, 1), batch_size=(batch_size, 1))

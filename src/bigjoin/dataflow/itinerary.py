@@ -52,6 +52,11 @@ class Itinerary:
         self.stops = [_stops(step) for step in plan.steps]
         self.checks = [_check_stops(plan.seed.checks), *(_check_stops(step.checks) for step in plan.steps)]
 
+    @property
+    def seeds_at(self) -> int | None:
+        """The position of the attribute whose owner reads a seed; None if any worker does."""
+        return 0 if self.plan.seed.extender.trie.keyed else None
+
     def place(self, visit: Visit) -> int | None:
         """Return the position of the attribute whose owner is visited; None where any worker will do."""
         stops = self.checks if visit.operator == "check" else self.stops
@@ -92,8 +97,7 @@ class Itinerary:
     def starts(self, step: int | None) -> list[tuple[Visit | None, int | None]]:
         """Return the visits that a round begins with, each with where it is: after the seeds (None), or after proposals."""
         if step is None:
-            here = 0 if self.plan.seed.extender.trie.keyed else None
-            return [(self.extended(0, here), here)]
+            return [(self.extended(0, self.seeds_at), self.seeds_at)]
         starts = []
         for i, stop in enumerate(self.stops[step]):
             if stop.extenders:

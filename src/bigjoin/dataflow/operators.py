@@ -42,7 +42,7 @@ Moves: TypeAlias = Iterator[tuple[Visit, Block]]
 class Sink(Protocol):
     """Where prefixes end: they wait for their proposals, or are matches."""
 
-    def wait(self, step: int, stop: int, counted: Counts, keys: Codes | None) -> None: ...
+    def wait(self, step: int, stop: int, counts: Counts, keys: Codes | None) -> None: ...
     def match(self, matches: Codes) -> None: ...
 
 
@@ -82,7 +82,7 @@ class Operators:
 
     def seed(self, prefixes: Codes) -> Moves:
         """Send the prefixes of seeds on their way, and give what has to travel."""
-        here = 0 if self.plan.seed.extender.trie.keyed else None
+        here = self.itinerary.seeds_at
         yield from self._go_on(self._bound(0, prefixes, here), here)
 
     def propose(self, step: int, stop: int, batch: Counted) -> Moves:

@@ -15,7 +15,7 @@ from bigjoin.join.bind import Output
 ARROW = ".arrow"
 """The suffix of files that only a DataFrame of ours reads."""
 
-ROW_GROUP = 1 << 18
+GATHERED = 1 << 18
 """Rows of a group, where matches come in blocks of any size."""
 
 
@@ -68,7 +68,7 @@ class MatchFile:
         self._gathered.append(batch)
         self.rows += batch.num_rows
         self._waiting += batch.num_rows
-        if self._waiting >= ROW_GROUP:
+        if self._waiting >= GATHERED:
             self._write()
 
     def close(self) -> None:

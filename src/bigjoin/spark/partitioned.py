@@ -14,6 +14,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -327,7 +328,8 @@ class Task:
             hint = "set BIGJOIN_SCRATCH to a folder that every executor sees, with room for what waits"
             said = {"error": "OutputError", "message": f"{errors.reason(error)} (prefixes wait in {self.job.folder}; {hint})"}
         finally:
-            self._close()
+            with suppress(OSError):  # what went wrong is told by now
+                self._close()
         yield self.outbox.receipt(said)
 
     def _close(self) -> None:

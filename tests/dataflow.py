@@ -25,17 +25,20 @@ class Simulated:
         self.matches = []
         self.waiting = []
         self.files = {}
-        self.hosts = [Operators(self.plan, _Sink(self, task), counting=counting, enough=enough) for task in range(self.tasks)]
+        options = {"counting": counting, "batch_size": batch_size, "enough": enough}
+        self.hosts = [Operators(self.plan, _Sink(self, task), **options) for task in range(self.tasks)]
         self.itinerary = self.hosts[0].itinerary
         self.seeds = [WorkerSeeds(self.plan.seed, workers, self.tasks, task) for task in range(self.tasks)]
         self.agenda = Agenda([len(s) for s in self.seeds], len(self.plan.steps), workers, batch_size, budget)
         self.load = np.zeros(workers, np.int64)
-        self.sent = self.rounds = self.exchanges = 0
+        self.sent = self.rounds = self.exchanges = self.most_proposed = 0
 
     def run(self):
         while (now := self.agenda.next_round()) is not None:
             self.rounds += 1
+            before = sum(self.added("candidates")[1:])
             self._round(now)
+            self.most_proposed = max(self.most_proposed, sum(self.added("candidates")[1:]) - before)
             files = [(key, file) for key, file in self.files.items()]
             self.files = {}
             for (task, step, stop), file in files:
@@ -59,6 +62,7 @@ class Simulated:
 
     def _round(self, now):
         travelling = []
+        self._allow(now)
         for task, slices in enumerate(now.work):
             for part in slices:
                 travelling += self._begin(task, now.step, part)
@@ -66,6 +70,7 @@ class Simulated:
         while travelling:
             exchanges += 1
             arriving = defaultdict(list)
+            self._allow(now)
             for visit, block in travelling:
                 assert block.tuples <= self.batch_size, "more tuples than B' in a block"
                 at = self.itinerary.place(visit)
@@ -80,6 +85,11 @@ class Simulated:
                     travelling += self.hosts[task].visit(self.itinerary.visits[number], block)
         assert exchanges <= self.itinerary.exchanges(now.step)
         self.exchanges += exchanges
+
+    def _allow(self, now):
+        """What begins a stage is a new task, which may propose so much of each step at once."""
+        for host in self.hosts:
+            host.left = [now.allowance] * len(self.plan.steps)
 
     def _begin(self, task, step, part):
         if step is None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
-from bigjoin.dataflow.agenda import Agenda, Slice, Waiting
+from bigjoin.dataflow.agenda import Agenda, Round, Slice, Waiting
 from bigjoin.dataflow.blocks import Counts, Prefixes, Proposals, join, pack, pieces, route, unpack
 from bigjoin.dataflow.itinerary import Itinerary
 from bigjoin.dataflow.seeds import tuples_of_workers
@@ -82,6 +82,22 @@ def test_what_waits_is_bounded_by_the_budget_and_not_by_the_output(batch_size, t
     assert run.agenda.peak_prefixes < counted(chosen, index) / 4
 
 
+@pytest.mark.parametrize("name", ["triangle", "4-clique", "house"])
+def test_a_round_goes_as_far_as_its_budget_allows(name, tmp_path):
+    index = scattered(tmp_path, vertices=30, edges=300)
+    chosen = plan(parse(name), index.statistics)
+    wanted = counted(chosen, index)
+    one, many = (Simulated(chosen, index, tmp_path / "index", budget=budget).run() for budget in (1 << 20, 100))
+    assert one.count == many.count == wanted > 0
+    assert one.rounds == 1
+    assert one.agenda.peak_prefixes == 0
+    assert many.rounds > 5
+    assert many.agenda.peak_prefixes > 0
+    # What a round proposes after its first step is what each task may, at each of its exchanges.
+    steps, tasks, stages = len(chosen.steps), many.tasks, many.itinerary.exchanges(None) + 1
+    assert many.most_proposed <= 100 + steps * stages * tasks * (100 // tasks)
+
+
 def test_labels_are_checked_wherever_a_prefix_is(tmp_path):
     random = Random(3)
     edges = pa.table({"src": [random.randrange(20) for _ in range(150)], "dst": [random.randrange(20) for _ in range(150)]})
@@ -109,8 +125,8 @@ def test_lists_wider_than_prefixes_travel_as_narrow_as_these(tmp_path):
 def test_prefixes_do_not_travel_to_where_they_are(tmp_path):
     index = scattered(tmp_path)
     itinerary = Itinerary(bind(plan(parse("triangle"), index.statistics), index))
-    # Seeds are with the owner of a1, which counts first; then that of a2, and back for those that a1 proposes for.
-    assert itinerary.exchanges(None) == 2
+    # Seeds are with the owner of a1, which counts first; then that of a2, back for those that a1 proposes for, and again to a2.
+    assert itinerary.exchanges(None) == 3
     # The proposer has its prefixes; one other owner intersects.
     assert itinerary.exchanges(0) == 1
     one = Itinerary(bind(plan(parse("q(a,b,c) := edge(a,b), edge(a,c)"), index.statistics), index))
@@ -212,9 +228,10 @@ def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=3000)  # lists that are worth counting
     chosen = plan(parse("4-clique"), index.statistics)
     job = partitioned.Job(chosen, index, 7, 3, 100, folder=str(tmp_path))
+    now = Round(None, ((Slice(0, 150),),) * 3, allowance=500)  # some propose at once, some wait
 
     def sent(task):
-        rows = pa.Table.from_batches(list(partitioned.Task(job).begin(task, None, (Slice(0, 150),))))
+        rows = pa.Table.from_batches(list(partitioned.Task(job, now).begin(task)))
         return [row for row in rows.to_pylist() if row["visit"] != RECEIPT]
 
     first = [row for task in range(3) for row in sent(task)]
@@ -224,7 +241,7 @@ def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     def advanced(size):
         """However Spark cuts the rows into batches."""
         batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
-        rows = pa.Table.from_batches(list(partitioned.Task(job).advance(batches))).to_pylist()
+        rows = pa.Table.from_batches(list(partitioned.Task(job, now).advance(batches))).to_pylist()
         return [row for row in rows if row["visit"] != RECEIPT]
 
     assert advanced(1000)
@@ -249,10 +266,20 @@ def test_counts_through_spark(graph, name, workers):
     assert stats["steps"][-1]["prefixes"] == count
     assert 0 < stats["load"]["mean"] <= stats["load"]["max"]
     assert stats["index_tuples"]["mean"] <= stats["index_tuples"]["max"]
-    assert stats["rounds"] >= 2
+    assert stats["rounds"] == 1
     assert stats["bytes"] > 0
     assert stats["peak_memory"] > 0
     assert stats["agm"] >= count
+
+
+@pytest.mark.spark
+def test_what_a_round_cannot_afford_waits_for_the_next(graph):
+    chosen = plan(parse("diamond"), graph.index.statistics)
+    job = partitioned.Job(chosen, graph.index, workers=7, tasks=2, batch_size=100)
+    found, stats = partitioned.count(graph.spark, job, budget=30_000)
+    assert found == counted(chosen, graph.index)
+    assert stats["rounds"] > 1
+    assert stats["waiting"]["prefixes"] > 0
 
 
 @pytest.mark.spark
@@ -290,7 +317,7 @@ def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=600)
     query = parse("q(a, b, c) := edge(a, b), edge(a, c), b < c")  # which waits where its seeds are
     job = partitioned.Job(plan(query, index.statistics), index, 1, 1, 1000, folder="/nowhere")
-    (row,) = list(partitioned.Task(job).begin(0, None, (Slice(0, 100),)))[-1:]
+    (row,) = list(partitioned.Task(job, Round(None, ((Slice(0, 100),),), allowance=0)).begin(0))[-1:]
     said = row.column("payload")[0].as_py().decode()
     assert "OutputError" in said
     assert "/nowhere" in said

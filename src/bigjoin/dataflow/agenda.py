@@ -1,9 +1,10 @@
 """Which step runs next, and on what: prefixes wait in files, and a round takes as many as a budget of proposals allows.
 
 The deepest step where some worker has B' proposals waiting goes next; if there is none, seeds are read, and when no seeds are
-left the deepest step with anything waiting is flushed. A round takes at most its budget, so each step keeps waiting what one
-round of the step before can give it, and what a worker needs to be worth a round: memory and disk follow the budget and the
-workers' batches, not the output (lemma 3.1 of the paper).
+left the deepest step with anything waiting is flushed. A round takes at most its budget, and its prefixes go on through later
+steps as long as each of them has a budget left, so each step keeps waiting what one round of the step before can give it, and
+what a worker needs to be worth a round: memory and disk follow the budget and the workers' batches, not the output (lemma 3.1
+of the paper).
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Round:
 
     step: int | None
     work: tuple[tuple[Slice, ...], ...]
+    allowance: int
+    """Proposals of each later step that a task may make in the same round."""
     spent: tuple[str, ...] = ()
     """Files that nothing will be left of."""
 
@@ -106,12 +109,12 @@ class Agenda:
             shared = self.shares_last and step == self.steps - 1  # what the last step finds does not wait
             work = [_take(queue, each, spent, shared=shared) for queue in self.queues[step]]
             self.proposed += sum(part.last - part.first for slices in work for part in slices)
-            return Round(step, tuple(map(tuple, work)), tuple(spent))
+            return Round(step, tuple(map(tuple, work)), each, tuple(spent))
         if not self.seeds_left:
             return None
         begun = list(self.read)
         self.read = [min(begin + each, size) for begin, size in zip(begun, self.seeds, strict=True)]
-        return Round(None, tuple((Slice(a, b),) if a < b else () for a, b in zip(begun, self.read, strict=True)))
+        return Round(None, tuple((Slice(a, b),) if a < b else () for a, b in zip(begun, self.read, strict=True)), each)
 
     def _next_step(self) -> int | None:
         """Return the deepest step where some worker surely has B' proposals, or, when no seeds are left, any."""

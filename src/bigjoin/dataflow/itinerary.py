@@ -51,6 +51,7 @@ class Itinerary:
         self.plan = plan
         self.stops = [_stops(step) for step in plan.steps]
         self.checks = [_check_stops(plan.seed.checks), *(_check_stops(step.checks) for step in plan.steps)]
+        self._further: dict[tuple[Visit, int | None], int] = {}
 
     @property
     def seeds_at(self) -> int | None:
@@ -84,29 +85,32 @@ class Itinerary:
         first, *left = sorted(others, key=lambda i: self.stops[step][i].at in wanted)
         return Visit("intersect", step, first, tuple(left))
 
+    def proposed(self, step: int, stop: int) -> Visit | None:
+        """Return what follows for candidates that are proposed at a stop; None if they are matches."""
+        return self.intersecting(step, stop) or self.extended(step + 1, self.stops[step][stop].at)
+
     def following(self, visit: Visit, here: int | None) -> Iterator[Visit]:
-        """Give the visits that may come next after one that took place here; those that wait are followed by none."""
+        """Give the visits that may come next after one that took place here."""
         if visit.left:
             yield visit.next_stop
         if visit.operator == "count":
             yield from (Visit("wait", visit.step, i) for i, stop in enumerate(self.stops[visit.step]) if stop.extenders)
-        elif not visit.left and visit.operator != "wait":
-            then = self.counting(visit.step, here) if visit.operator == "check" else self.extended(visit.step + 1, here)
+        elif not visit.left:
+            then = {
+                "check": lambda: self.counting(visit.step, here),
+                "wait": lambda: self.proposed(visit.step, visit.stop),
+                "intersect": lambda: self.extended(visit.step + 1, here),
+            }[visit.operator]()
             yield from () if then is None else (then,)
 
     def starts(self, step: int | None) -> list[tuple[Visit | None, int | None]]:
         """Return the visits that a round begins with, each with where it is: after the seeds (None), or after proposals."""
         if step is None:
             return [(self.extended(0, self.seeds_at), self.seeds_at)]
-        starts = []
-        for i, stop in enumerate(self.stops[step]):
-            if stop.extenders:
-                visit = self.intersecting(step, i)
-                starts.append((visit if visit is not None else self.extended(step + 1, stop.at), stop.at))
-        return starts
+        return [(self.proposed(step, i), stop.at) for i, stop in enumerate(self.stops[step]) if stop.extenders]
 
     def exchanges(self, step: int | None) -> int:
-        """Return how many exchanges a round has at most, from the seeds or from a step's proposals to where prefixes wait."""
+        """Return how many exchanges a round has at most, from the seeds or from a step's proposals to matches."""
         return max((self._longest(visit, here) for visit, here in self.starts(step) if visit is not None), default=0)
 
     def is_here(self, visit: Visit, here: int | None) -> bool:
@@ -132,9 +136,12 @@ class Itinerary:
         return list(dict.fromkeys(visit for visit, _ in found))
 
     def _longest(self, visit: Visit, here: int | None) -> int:
+        """Return how many exchanges follow at most, the one to a visit included; many tours meet in one visit."""
         there = self.there(visit, here)
-        further = max((self._longest(then, there) for then in self.following(visit, there)), default=0)
-        return further + (not self.is_here(visit, here))
+        if (visit, there) not in self._further:
+            further = (self._longest(then, there) for then in self.following(visit, there))
+            self._further[visit, there] = max(further, default=0)
+        return self._further[visit, there] + (not self.is_here(visit, here))
 
     def _counted(self, step: int) -> list[int]:
         """Return the stops that count: those that own extenders, or the one that is everywhere if there are no others."""

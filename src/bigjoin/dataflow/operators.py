@@ -2,7 +2,7 @@
 
 Prefixes arrive in blocks of at most B' tuples. They are counted at each owner in turn, wait where the fewest extensions are
 (prefix, min-c, min-i), are proposed from there batch by batch, and their candidates visit every other owner. A block that need
-not travel to its next visit goes on at once.
+not travel to its next visit goes on at once, and prefixes wait only when there is more to propose than a task can afford.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.blocks import Block, Counts, Prefixes, Proposals
 from bigjoin.dataflow.itinerary import Itinerary, Visit
+from bigjoin.dataflow.waiting import batches
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundExtender, BoundPlan, BoundStep
 from bigjoin.join.constraints import Filter
@@ -66,13 +67,20 @@ class Operators:
     plan: BoundPlan
     sink: Sink
     counting: bool = field(kw_only=True)
+    batch_size: int = field(kw_only=True)
+    """B': proposals that are alive at a step."""
+    allowance: int = field(default=0, kw_only=True)
+    """Proposals of each step that prefixes which reach their proposer make at once, and do not wait for."""
     enough: int = field(default=ENOUGH, kw_only=True)
     itinerary: Itinerary = field(init=False)
     tally: Tally = field(init=False)
+    left: list[int] = field(init=False)
+    """What is left of the allowance of each step."""
 
     def __post_init__(self) -> None:
         self.itinerary = Itinerary(self.plan)
         self.tally = Tally.of(self.plan)
+        self.left = [self.allowance] * len(self.plan.steps)
         self.operators: dict[str, Callable[[Visit, Any, int | None], Moves]] = {
             "check": self._check,
             "count": self._count,
@@ -96,13 +104,15 @@ class Operators:
         yield from self._go_on([(visit, block)], place)
 
     def _go_on(self, arrived: Iterable[tuple[Visit, Block]], here: int | None) -> Moves:
-        pending = list(arrived)
+        pending = [iter(arrived)]  # what comes of a block goes on before the next one is made: B' at each step are alive
         while pending:
-            visit, block = pending.pop()
-            if len(block) == 0:
+            visit, block = next(pending[-1], (None, None))
+            if visit is None or block is None:
+                pending.pop()
+            elif len(block) == 0:
                 continue
-            if self.itinerary.is_here(visit, here):
-                pending += self.operators[visit.operator](visit, block, here)
+            elif self.itinerary.is_here(visit, here):
+                pending.append(self.operators[visit.operator](visit, block, here))
             else:
                 yield visit, block
 
@@ -171,11 +181,15 @@ class Operators:
 
     def _wait(self, visit: Visit, block: Counts, _: int | None) -> Moves:
         """Prefixes have reached their proposer: those with the same list stand together, so that it will travel once."""
-        at = self.itinerary.place(visit)
+        at, proposals = self.itinerary.place(visit), int(block.counts.sum())
         if at is not None:
             block = block.part(order_of(block.prefixes[at]))
-        self.sink.wait(visit.step, visit.stop, block, None if at is None else block.prefixes[at])
-        yield from ()
+        if proposals <= self.left[visit.step]:
+            self.left[visit.step] -= proposals
+            for batch in batches(block, 0, proposals, self.batch_size):
+                yield from self._propose(visit.step, visit.stop, batch)
+        else:
+            self.sink.wait(visit.step, visit.stop, block, None if at is None else block.prefixes[at])
 
     def _propose(self, number: int, at: int, batch: Counted) -> Moves:
         """Proposal: the extender with the fewest extensions gives its list, cut to the window; it is not copied yet."""

@@ -51,11 +51,16 @@ def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_
             else:
                 block = unpack(file.read(size), code_type)
                 assert isinstance(block, Counts)
-                queue = Queue(by_run=False)
-                queue.put(_cut(join([block]), first - seen, last - seen))
-                while queue.has(1):
-                    yield queue.take(batch_size)
+                yield from batches(join([block]), first - seen, last - seen, batch_size)
             seen += proposals
+
+
+def batches(block: Counts, first: int, last: int, batch_size: int) -> Iterator[Counted]:
+    """Give the proposals number first..last - 1 of a block, in batches of at most B'; only a list longer than that is cut."""
+    queue = Queue(by_run=False)
+    queue.put(_cut(block, first, last))
+    while queue.has(1):
+        yield queue.take(batch_size)
 
 
 def _cut(block: Counts, first: int, last: int) -> Counted:

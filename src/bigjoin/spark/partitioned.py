@@ -1,8 +1,9 @@
 """The partitioned strategy: each worker owns the keys that fall to it, in every index, and prefixes travel to the owner.
 
 This is the paper's BiGJoin (sections 3.1 and 3.2). A round is one Spark job: tasks begin with seeds, or with proposals of
-prefixes that wait; blocks travel through the exchanges of that step and of counting for the next; and where prefixes have found
-their proposer, they wait in files. The driver only knows which files there are, and how many proposals each will make.
+prefixes that wait; blocks travel through the exchanges of that step and of the next ones, as far as a budget for each step
+allows; and prefixes that found their proposer when it was spent wait there in files. The driver only knows which files there
+are, and how many proposals each will make.
 """
 
 from __future__ import annotations
@@ -246,10 +247,10 @@ def _round(spark: SparkSession, job: Job, now: Round, stages: int) -> list[dict[
     """Run one Spark job, and return the receipts of its tasks."""
 
     def begin(number: int) -> Iterator[pa.RecordBatch]:
-        yield from Task(job).begin(number, now.step, now.work[number])
+        yield from Task(job, now).begin(number)
 
     def advance(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from Task(job).advance(batches)
+        yield from Task(job, now).advance(batches)
 
     return receipts(exchange(spark, job.tasks, begin, [advance] * stages))
 
@@ -262,19 +263,21 @@ def receipts(rows: DataFrame) -> list[dict[str, Any]]:
 class Task:
     """A task of a round: it hosts some workers, does what visits ask for, and sends what has to travel further."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, job: Job, now: Round) -> None:
+        self.job, self.now = job, now
         self.started, self.compiled = time.perf_counter(), compilations()
-        self.operators = Operators(job.bound, self, counting=job.output is None)
+        self.operators = Operators(
+            job.bound, self, counting=job.output is None, batch_size=job.batch_size, allowance=now.allowance
+        )
         self.numbers = {visit: n for n, visit in enumerate(self.operators.itinerary.visits)}
         self.files: dict[tuple[int, int], WaitingFile] = {}
         self.found: MatchFile | None = None
         self.outbox: Outbox
 
-    def begin(self, number: int, step: int | None, work: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    def begin(self, number: int) -> Iterator[pa.RecordBatch]:
         """Read seeds, or propose for prefixes that wait."""
         self.outbox = Outbox(number, workers=self.job.workers, tasks=self.job.tasks)
-        yield from self._sent(self._begun(step, work))
+        yield from self._sent(self._begun(self.now.step, self.now.work[number]))
 
     def advance(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Do what the blocks that arrive ask for, and pass the receipts of earlier tasks on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class Prefixes:
 
     def part(self, chosen: NDArray[Any]) -> Prefixes:
         """Return some of the prefixes."""
-        return Prefixes(_columns(self.prefixes, chosen))
+        return Prefixes(self.prefixes.take(chosen, axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Counts:
 
     def part(self, chosen: NDArray[Any]) -> Counts:
         """Return some of the prefixes."""
-        return Counts(_columns(self.prefixes, chosen), self.counts[chosen], self.proposers[chosen])
+        return Counts(self.prefixes.take(chosen, axis=1), self.counts[chosen], self.proposers[chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Proposals:
         placed = np.empty(len(chosen), np.int64)
         codes = np.empty(share_segments(self.begins, self.lengths, chosen, placed), self.codes.dtype)
         copy_segments(self.codes, self.begins, self.lengths, chosen, placed, codes)
-        return Proposals(_columns(self.prefixes, chosen), placed, self.lengths[chosen], codes)
+        return Proposals(self.prefixes.take(chosen, axis=1), placed, self.lengths[chosen], codes)
 
     def unshared(self, order: NDArray[Any]) -> Proposals:
         """Return the prefixes in an order, each with a segment of its own, which may be shortened."""
@@ -84,10 +84,11 @@ class Proposals:
         np.cumsum(lengths[:-1], out=placed[1:])
         codes = np.empty(int(lengths.sum()), self.codes.dtype)
         copy_segments(self.codes, self.begins, self.lengths, order, placed, codes)
-        return Proposals(_columns(self.prefixes, order), placed, lengths, codes)
+        return Proposals(self.prefixes.take(order, axis=1), placed, lengths, codes)
 
 
 Block: TypeAlias = Prefixes | Counts | Proposals
+AnyBlock = TypeVar("AnyBlock", Prefixes, Counts, Proposals)
 _KINDS: tuple[type[Block], ...] = (Prefixes, Counts, Proposals)
 
 
@@ -119,6 +120,11 @@ def unpack(data: Any, code_type: Any) -> Block:
     if _KINDS[kind] is Counts:
         return Counts(prefixes, take(count), take(count, np.uint8))
     return Prefixes(prefixes) if _KINDS[kind] is Prefixes else Proposals(prefixes, take(count), take(count), take(size))
+
+
+def where(block: AnyBlock, kept: NDArray[np.bool_]) -> AnyBlock:
+    """Return the prefixes of a block that are kept: the block itself, if that is all of them."""
+    return block if kept.all() else block.part(np.flatnonzero(kept))
 
 
 def join(blocks: Sequence[Any]) -> Any:
@@ -162,10 +168,6 @@ def pieces(block: Block, most: int) -> Iterator[Block]:
         last = max(first + 1, int(np.searchsorted(tuples, done + most, side="right")))
         yield block.part(np.arange(first, last))
         first, done = last, int(tuples[last - 1])
-
-
-def _columns(prefixes: Codes, chosen: NDArray[Any]) -> Codes:
-    return np.ascontiguousarray(prefixes[:, chosen])
 
 
 def _wide(arrays: Sequence[NDArray[Any]]) -> NDArray[np.int64]:

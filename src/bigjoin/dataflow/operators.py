@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.blocks import Block, Counts, Prefixes, Proposals
+from bigjoin.dataflow.blocks import Block, Counts, Prefixes, Proposals, where
 from bigjoin.dataflow.itinerary import Itinerary, Visit
 from bigjoin.dataflow.waiting import batches
 from bigjoin.index.trie import Codes
@@ -150,14 +150,11 @@ class Operators:
         for n in numbers:
             trie, nodes = step.extenders[n].trie, step.extenders[n].nodes(block.prefixes)
             count_extensions(trie.offsets, trie.values, nodes, lower, upper, n, block.counts, block.proposers)
-        if not block.counts.all():
-            block = block.part(np.flatnonzero(block.counts))
+        block = where(block, block.counts > 0)
         if visit.left:
             few = block.counts <= self.enough
-            if few.any():
-                yield from self._to_proposers(visit.step, block.part(np.flatnonzero(few)))
-                block = block.part(np.flatnonzero(~few))
-            yield visit.next_stop, block
+            yield from self._to_proposers(visit.step, where(block, few))
+            yield visit.next_stop, where(block, ~few)
         elif self.counting and visit.step == len(self.plan.steps) - 1 and step.counts_suffice:
             total = int(block.counts.sum())
             self.tally.candidates[-1] += total
@@ -177,7 +174,7 @@ class Operators:
             stop_of[list(stop.extenders)] = i
         chosen = stop_of[block.proposers]
         for i, _ in stops:
-            yield Visit("wait", step, i), block.part(np.flatnonzero(chosen == i))
+            yield Visit("wait", step, i), where(block, chosen == i)
 
     def _wait(self, visit: Visit, block: Counts, _: int | None) -> Moves:
         """Prefixes have reached their proposer: those with the same list stand together, so that it will travel once."""
@@ -196,15 +193,13 @@ class Operators:
         step, stop = self.plan.steps[number], self.itinerary.stops[number][at]
         self.tally.candidates[number + 1] += int((batch.ends - batch.starts).sum())
         for n in stop.extenders:
-            chosen = np.flatnonzero(batch.proposers == n)
-            if len(chosen):
-                prefixes, trie = np.ascontiguousarray(batch.prefixes[:, chosen]), step.extenders[n].trie
-                lower, upper = step.window.bounds(prefixes)
-                begins = np.empty(len(chosen), np.int64)
-                list_starts(trie.offsets, trie.values, step.extenders[n].nodes(prefixes), lower, upper, begins)
-                begins += batch.starts[chosen]
-                lengths = batch.ends[chosen] - batch.starts[chosen]
-                yield from self._proposed(number, at, n, Proposals(prefixes, begins, lengths, trie.values))
+            mine = batch.where(batch.proposers == n)
+            if len(mine):
+                trie, nodes = step.extenders[n].trie, step.extenders[n].nodes(mine.prefixes)
+                begins = np.empty(len(mine), np.int64)
+                list_starts(trie.offsets, trie.values, nodes, step.window.bounds(mine.prefixes)[0], begins)
+                begins += mine.starts
+                yield from self._proposed(number, at, n, Proposals(mine.prefixes, begins, mine.ends - mine.starts, trie.values))
 
     def _proposed(self, number: int, at: int, proposer: int, block: Proposals) -> Moves:
         """Intersect with what else is here, drop what filters refuse, and go on to the first of the other owners."""
@@ -263,8 +258,9 @@ def _kept(
     """
     keys = {position for extender in (*extenders, *excluders) for position in extender.key}
     firsts = np.ones(len(block), np.bool_)
+    ordered = block.prefixes.take(order, axis=1)
     if not filters:  # which may read anything of a prefix
-        first_of_runs(block.prefixes[:, order], np.array(sorted(keys), np.int64), firsts)
+        first_of_runs(ordered, np.array(sorted(keys), np.int64), firsts)
         firsts[1:] |= (np.diff(block.begins[order]) != 0) | (np.diff(block.lengths[order]) != 0)
     found = block.unshared(order[firsts])
     prefixes, segments = found.prefixes, (found.codes, found.begins, found.lengths)
@@ -280,8 +276,8 @@ def _kept(
         compare_extensions(f.ranks, f.operator, f.others(prefixes), *segments)
     if not firsts.all():
         run = np.cumsum(firsts) - 1
-        found = Proposals(np.ascontiguousarray(block.prefixes[:, order]), found.begins[run], found.lengths[run], found.codes)
-    return found if found.lengths.all() else found.part(np.flatnonzero(found.lengths))
+        found = Proposals(ordered, found.begins[run], found.lengths[run], found.codes)
+    return where(found, found.lengths > 0)
 
 
 def _is_late(f: Filter) -> bool:

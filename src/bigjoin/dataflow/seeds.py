@@ -51,9 +51,9 @@ class WorkerSeeds:
 
     def _positions(self, first: int, last: int) -> NDArray[np.int64]:
         begins, numbers = self._stretches
-        numbered = np.arange(first, last)
-        stretch = np.searchsorted(numbers, numbered, side="right") - 1
-        return np.asarray(begins[stretch] + (numbered - numbers[stretch]))
+        low, high = np.searchsorted(numbers, [first, last - 1], side="right") - 1  # the stretches of the first and the last
+        cuts = np.clip(numbers[low : high + 2], first, last)
+        return np.repeat(begins[low : high + 1] - numbers[low : high + 1], cuts[1:] - cuts[:-1]) + np.arange(first, last)
 
 
 def seeds_of_tasks(seed: BoundSeed, workers: int, tasks: int) -> list[int]:

@@ -68,6 +68,4 @@ def _cut(block: Counts, first: int, last: int) -> Counted:
     before = np.cumsum(block.counts) - block.counts
     starts = np.clip(first - before, 0, block.counts)
     ends = np.clip(last - before, 0, block.counts)
-    some = np.flatnonzero(ends > starts)
-    part = block.part(some)
-    return Counted(part.prefixes, part.proposers, starts[some], ends[some], np.ones(len(some), np.bool_))
+    return Counted(block.prefixes, block.proposers, starts, ends, np.ones(len(block), np.bool_)).where(ends > starts)

@@ -53,6 +53,13 @@ class Counted:
             self.firsts[first:last].copy(),
         )
 
+    def where(self, kept: NDArray[np.bool_]) -> Counted:
+        """Return the prefixes that are kept."""
+        if kept.all():
+            return self
+        at = np.flatnonzero(kept)
+        return Counted(self.prefixes.take(at, axis=1), self.proposers[at], self.starts[at], self.ends[at], self.firsts[at])
+
 
 def concatenate(parts: list[Counted]) -> Counted:
     """Return one batch of the prefixes of several, in order."""
@@ -107,13 +114,10 @@ def extension_sets(step: BoundStep, batch: Counted) -> Candidates:
         candidates = propose(step, batch)
         intersect(step, batch, candidates)
         return candidates
-    at = np.flatnonzero(batch.firsts)
-    runs = Counted(
-        np.ascontiguousarray(batch.prefixes[:, at]), batch.proposers[at], batch.starts[at], batch.ends[at], batch.firsts[at]
-    )
+    runs = batch.where(batch.firsts)
     candidates = propose(step, runs)
     intersect(step, runs, candidates)
-    return candidates.repeated(np.diff(np.append(at, len(batch))))
+    return candidates.repeated(np.diff(np.append(np.flatnonzero(batch.firsts), len(batch))))
 
 
 def count(step: BoundStep, prefixes: Codes) -> Counted:

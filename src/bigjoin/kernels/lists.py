@@ -45,7 +45,9 @@ def extension_list(offsets, values, nodes, lower, upper, i):
 
 
 @kernel
-def list_starts(offsets, values, nodes, lower, upper, starts):
-    """Set starts[i] to where the list of prefix i begins, cut to its window."""
+def list_starts(offsets, values, nodes, lower, starts):
+    """Set starts[i] to where the list of prefix i begins, cut to the lower end of its window. Each key has a list."""
     for i in range(len(nodes)):
-        starts[i], _ = extension_list(offsets, values, nodes, lower, upper, i)
+        starts[i] = offsets[nodes[i]]
+        if len(lower) > 0:
+            starts[i] = lower_bound(values, starts[i], offsets[nodes[i] + 1], lower[i])

@@ -25,6 +25,8 @@ from bigjoin.errors import OutputError, SessionError, reason
 JAVA_VERSION = 17
 EXECUTORS = 30.0
 """Seconds after which a cluster is asked again how many tasks it runs at once."""
+SOCKET_FOLDER = 60
+"""Letters of a folder in which sockets may have names: a system allows about a hundred for all."""
 PATIENCE = 10.0
 """Seconds that a master may take to accept a connection."""
 _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
@@ -48,6 +50,7 @@ def _start(master: str | None) -> SparkSession:
         return builder.remote(master).getOrCreate()
     check_java()
     cores = os.cpu_count() or 1
+    own = scratch_directory("spark")
     settings = {
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "4g"),
         "spark.driver.host": "127.0.0.1",
@@ -64,9 +67,13 @@ def _start(master: str | None) -> SparkSession:
             mine += ["spark.driver.host", "spark.driver.bindAddress"]
         for key in mine:
             del settings[key]
+    elif hasattr(socket, "AF_UNIX") and len(str(own)) < SOCKET_FOLDER:
+        # A small answer over TCP to a task in Python may wait 40 ms for an acknowledgement.
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
+        settings["spark.python.unix.domain.socket.dir"] = str(own)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    log = scratch_directory("spark") / "spark.log"
+    log = own / "spark.log"
     try:
         with _stderr_to(log):
             return builder.master(master or f"local[{cores}]").getOrCreate()

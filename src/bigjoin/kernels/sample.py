@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from bigjoin.kernels.jit import helper, kernel
 from bigjoin.kernels.sets import common, position_of
 
@@ -14,8 +12,7 @@ def list_common(first_offsets, first_values, a, offsets, values, b, buffer):
     if a < 0 or b < 0:
         return 0
     first, last = first_offsets[a], first_offsets[a + 1]
-    unmarked = np.zeros(1, np.uint8)
-    return common(first_values, first, last, unmarked, False, values, offsets[b], offsets[b + 1], buffer)
+    return common(first_values, first, last, buffer, False, values, offsets[b], offsets[b + 1], buffer)
 
 
 @kernel

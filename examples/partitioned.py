@@ -14,7 +14,7 @@ for strategy in ("shared", "partitioned"):
     print(f"{strategy}: {count} triangles")
 
 stats = count.stats
-print(f"{stats['rounds']} rounds, {stats['tuples']} tuples sent")
+print(f"{stats['exchanges']} exchanges, {stats['tuples']} tuples sent")
 print(f"a worker owns at most {stats['index_tuples']['max']} of {graph.edges * 2} tuples")
 for step in stats["steps"]:
     print(f"{step['attribute']}: {step['candidates']} candidates, {step['prefixes']} prefixes")

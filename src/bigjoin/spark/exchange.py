@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from bigjoin.dataflow.blocks import Block, join, pack, pieces, route, unpack
+from bigjoin.spark.tasks import settle
 
 RECEIPT = -1
 """In the place of a visit's number: what a task has done, on its way to the driver."""
@@ -130,14 +131,24 @@ def exchange(
     """Return the rows of the last stage: each task begins with its number, and what it gives travels from stage to stage."""
 
     def begin(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from first(number)
 
     frame = spark.range(0, tasks, 1, tasks).mapInArrow(begin, ROW)
     for stage in stages:
-        frame = frame.repartitionById(tasks, "task").sortWithinPartitions("source", "sequence").mapInArrow(stage, ROW)
+        arrived = frame.repartitionById(tasks, "task").sortWithinPartitions("source", "sequence")
+        frame = arrived.mapInArrow(_settled(stage), ROW)
     return frame
+
+
+def _settled(stage: Stage) -> Stage:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        yield from stage(batches)
+
+    return run
 
 
 @contextmanager

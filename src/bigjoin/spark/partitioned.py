@@ -42,7 +42,6 @@ from bigjoin.query.plan import Plan
 from bigjoin.spark.exchange import Inbox, Outbox, exchange, exchanging
 from bigjoin.spark.matches import ARROW, MatchFile, file_writer, in_microseconds, schema_of
 from bigjoin.spark.session import common_directory
-from bigjoin.spark.tasks import settle
 
 BUDGET = 1 << 26
 """Proposals of one round: what a Spark job moves, and prefixes that wait on disk at each step."""
@@ -265,7 +264,6 @@ class Task:
     """A task of a round: it hosts some workers, does what visits ask for, and sends what has to travel further."""
 
     def __init__(self, job: Job, now: Round) -> None:
-        settle()
         self.job, self.now = job, now
         self.started, self.compiled = time.perf_counter(), compilations()
         self.operators = Operators(

@@ -38,14 +38,15 @@ class Simulated:
             self.rounds += 1
             before = sum(self.added("candidates")[1:])
             self._round(now)
-            self.most_proposed = max(self.most_proposed, sum(self.added("candidates")[1:]) - before)
-            files = [(key, file) for key, file in self.files.items()]
-            self.files = {}
-            for (task, step, stop), file in files:
+            proposed = sum(self.added("candidates")[1:]) - before
+            self.most_proposed = max(self.most_proposed, proposed)
+            waiting = []
+            for (task, step, stop), file in self.files.items():
                 file.close()
-                self.agenda.add(
-                    [Waiting(str(file.path), step, stop, task, file.prefixes, file.proposals, file.bytes, file.codes)]
-                )
+                figures = (file.prefixes, file.proposals, file.bytes, file.codes)
+                waiting.append(Waiting(str(file.path), step, stop, task, *figures))
+            self.files = {}
+            self.agenda.add(waiting, proposed)
         return self
 
     def most(self):
@@ -89,7 +90,7 @@ class Simulated:
     def _allow(self, now):
         """What begins a stage is a new task, which may propose so much of each step at once."""
         for host in self.hosts:
-            host.left = [now.allowance] * len(self.plan.steps)
+            host.left = [now.allowance // (self.itinerary.exchanges(now.step) + 1)] * len(self.plan.steps)
 
     def _begin(self, task, step, part):
         if step is None:
@@ -110,6 +111,8 @@ class Simulated:
 
 
 class _Sink:
+    is_full = False
+
     def __init__(self, cluster, task):
         self.cluster, self.task = cluster, task
 

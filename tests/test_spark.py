@@ -20,6 +20,7 @@ from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
 from bigjoin.ingest import parquet, text
 from bigjoin.languages import parse
+from bigjoin.spark.session import can_name_sockets
 from bigjoin.spark.tasks import run_tasks
 from tests.oracles import naive
 from tests.test_index import edges_of
@@ -372,3 +373,25 @@ def test_explain_tells_what_happened(spark):
     assert "AGM bound: 15 matches at most" in text
     assert "strategy: shared" in text
     assert "candidates" in text
+
+
+def test_sockets_have_names_only_where_a_system_allows_them(tmp_path):
+    assert can_name_sockets(tmp_path if len(str(tmp_path)) < 60 else Path("/tmp"))
+    deep = tmp_path / ("long" * 30)
+    deep.mkdir()
+    assert not can_name_sockets(deep)
+    assert not can_name_sockets(tmp_path / "nowhere")
+    assert list(deep.iterdir()) == []
+
+
+def test_workers_do_not_look_at_modules_again(spark):
+    def frozen(batches):
+        import gc
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"frozen": [gc.get_freeze_count()], "seen": [len(gc.get_objects())]})
+
+    bj.Graph(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), spark=spark).count("triangle")
+    bj.Graph(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), spark=spark).count("triangle")
+    told = spark.range(0, 2, 1, 2).mapInArrow(frozen, "frozen long, seen long").toArrow().to_pylist()
+    assert any(row["frozen"] > 20 * row["seen"] for row in told)

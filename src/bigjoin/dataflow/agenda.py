@@ -46,7 +46,7 @@ class Round:
     step: int | None
     work: tuple[tuple[Slice, ...], ...]
     allowance: int
-    """Proposals of each later step that a task may make in the same round."""
+    """Proposals of each later step that a task may make in the same round, in all its stages together."""
     spent: tuple[str, ...] = ()
     """Files that nothing will be left of."""
 
@@ -69,6 +69,7 @@ class Agenda:
     read: list[int] = field(init=False)
     queues: list[list[deque[Waiting]]] = field(init=False)
     proposed: int = 0
+    """Proposals that were made, as tasks tell."""
     peak_bytes: int = 0
     peak_prefixes: int = 0
 
@@ -85,15 +86,16 @@ class Agenda:
         """How much is done, of what is known by now: of the seeds, and of the proposals that wait."""
         files = [file for step in self.queues for queue in step for file in queue]
         waiting = sum(file.proposals - file.taken for file in files)
-        done = self.proposed / max(1, self.proposed + waiting) if self.proposed else 0.0
-        return sum(self.read) / max(1, sum(self.seeds)) * (done if self.steps else 1.0)
+        done = self.proposed / (self.proposed + waiting) if waiting else 1.0
+        return sum(self.read) / max(1, sum(self.seeds)) * done
 
     @property
     def seeds_left(self) -> bool:
         return self.read != self.seeds
 
-    def add(self, waiting: list[Waiting]) -> None:
-        """Note files that a round has written."""
+    def add(self, waiting: list[Waiting], proposed: int) -> None:
+        """Note the files that a round has written, and how many proposals it has made."""
+        self.proposed += proposed
         for file in waiting:
             self.queues[file.step][file.task].append(file)
         files = [file for step in self.queues for queue in step for file in queue]
@@ -108,7 +110,6 @@ class Agenda:
             spent: list[str] = []
             shared = self.shares_last and step == self.steps - 1  # what the last step finds does not wait
             work = [_take(queue, each, spent, shared=shared) for queue in self.queues[step]]
-            self.proposed += sum(part.last - part.first for slices in work for part in slices)
             return Round(step, tuple(map(tuple, work)), each, tuple(spent))
         if not self.seeds_left:
             return None

@@ -96,12 +96,14 @@ class Itinerary:
         if visit.operator == "count":
             yield from (Visit("wait", visit.step, i) for i, stop in enumerate(self.stops[visit.step]) if stop.extenders)
         elif not visit.left:
-            then = {
-                "check": lambda: self.counting(visit.step, here),
-                "wait": lambda: self.proposed(visit.step, visit.stop),
-                "intersect": lambda: self.extended(visit.step + 1, here),
-            }[visit.operator]()
+            then = self._then(visit, here)
             yield from () if then is None else (then,)
+
+    def _then(self, visit: Visit, here: int | None) -> Visit | None:
+        """Return what follows a visit other than counting that ends its tour."""
+        if visit.operator == "wait":
+            return self.proposed(visit.step, visit.stop)
+        return self.counting(visit.step, here) if visit.operator == "check" else self.extended(visit.step + 1, here)
 
     def starts(self, step: int | None) -> list[tuple[Visit | None, int | None]]:
         """Return the visits that a round begins with, each with where it is: after the seeds (None), or after proposals."""

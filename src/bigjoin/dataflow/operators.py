@@ -41,8 +41,10 @@ Moves: TypeAlias = Iterator[tuple[Visit, Block]]
 
 
 class Sink(Protocol):
-    """Where prefixes end: they wait for their proposals, or are matches."""
+    """Where prefixes end: they wait for their proposals, or are matches, until there are as many as are wanted."""
 
+    @property
+    def is_full(self) -> bool: ...
     def wait(self, step: int, stop: int, counts: Counts, keys: Codes | None) -> None: ...
     def match(self, matches: Codes) -> None: ...
 
@@ -70,7 +72,7 @@ class Operators:
     batch_size: int = field(kw_only=True)
     """B': proposals that are alive at a step."""
     allowance: int = field(default=0, kw_only=True)
-    """Proposals of each step that prefixes which reach their proposer make at once, and do not wait for."""
+    """Proposals of each step that prefixes make as soon as they reach their proposer; beyond, they wait."""
     enough: int = field(default=ENOUGH, kw_only=True)
     itinerary: Itinerary = field(init=False)
     tally: Tally = field(init=False)
@@ -105,7 +107,7 @@ class Operators:
 
     def _go_on(self, arrived: Iterable[tuple[Visit, Block]], here: int | None) -> Moves:
         pending = [iter(arrived)]  # what comes of a block goes on before the next one is made: B' at each step are alive
-        while pending:
+        while pending and not self.sink.is_full:
             visit, block = next(pending[-1], (None, None))
             if visit is None or block is None:
                 pending.pop()
@@ -164,7 +166,7 @@ class Operators:
             yield from self._to_proposers(visit.step, block)
 
     def _to_proposers(self, step: int, block: Counts) -> Moves:
-        """Send each prefix to the stop with the fewest extensions, where it waits."""
+        """Send each prefix to the stop with the fewest extensions, which proposes."""
         stops = [(i, stop) for i, stop in enumerate(self.itinerary.stops[step]) if stop.extenders]
         if len(stops) == 1:
             yield Visit("wait", step, stops[0][0]), block
@@ -177,16 +179,22 @@ class Operators:
             yield Visit("wait", step, i), where(block, chosen == i)
 
     def _wait(self, visit: Visit, block: Counts, _: int | None) -> Moves:
-        """Prefixes have reached their proposer: those with the same list stand together, so that it will travel once."""
-        at, proposals = self.itinerary.place(visit), int(block.counts.sum())
+        """Prefixes have reached their proposer: those with the same list stand together, so that it will travel once.
+
+        As many of them as the task can afford propose now, and the others wait.
+        """
+        at = self.itinerary.place(visit)
         if at is not None:
             block = block.part(order_of(block.prefixes[at]))
-        if proposals <= self.left[visit.step]:
-            self.left[visit.step] -= proposals
-            for batch in batches(block, 0, proposals, self.batch_size):
+        proposals = np.cumsum(block.counts)
+        now = int(np.searchsorted(proposals, self.left[visit.step], side="right"))
+        if now < len(block):
+            later = block.part(np.arange(now, len(block)))
+            self.sink.wait(visit.step, visit.stop, later, None if at is None else later.prefixes[at])
+        if now:
+            self.left[visit.step] -= int(proposals[now - 1])
+            for batch in batches(block, 0, int(proposals[now - 1]), self.batch_size):
                 yield from self._propose(visit.step, visit.stop, batch)
-        else:
-            self.sink.wait(visit.step, visit.stop, block, None if at is None else block.prefixes[at])
 
     def _propose(self, number: int, at: int, batch: Counted) -> Moves:
         """Proposal: the extender with the fewest extensions gives its list, cut to the window; it is not copied yet."""
@@ -258,8 +266,8 @@ def _kept(
     """
     keys = {position for extender in (*extenders, *excluders) for position in extender.key}
     firsts = np.ones(len(block), np.bool_)
-    ordered = block.prefixes.take(order, axis=1)
     if not filters:  # which may read anything of a prefix
+        ordered = block.prefixes.take(order, axis=1)
         first_of_runs(ordered, np.array(sorted(keys), np.int64), firsts)
         firsts[1:] |= (np.diff(block.begins[order]) != 0) | (np.diff(block.lengths[order]) != 0)
     found = block.unshared(order[firsts])

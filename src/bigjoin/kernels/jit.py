@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core.options import DefaultOptions
 
 # Kernels allocate nothing, so arrays need no reference counts: an atomic addition for each array of each call of a helper
 # takes longer than a short search (45 ns against 5). The option has no public name; without it kernels are right, and slower.
-_UNCOUNTED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+_UNCOUNTED: dict[str, Any] = {}
+with suppress(ImportError):
+    from numba.core.options import DefaultOptions
+
+    _UNCOUNTED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _kernels: list[Any] = []

@@ -93,7 +93,7 @@ class Outbox:
 
 
 class Inbox:
-    """What a task receives: blocks for the same visit are joined until they hold B' tuples."""
+    """What a task receives: blocks for the same visit are joined, as long as all that are gathered hold B' tuples at most."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], batch_size: int, code_type: Any) -> None:
         self.batches, self.batch_size, self.code_type = batches, batch_size, code_type
@@ -116,13 +116,14 @@ class Inbox:
                 data = payload.as_buffer()
                 # A view keeps the whole batch alive: what is small beside it is copied.
                 block = unpack(payload.as_py() if data.size * SMALL < batch.nbytes else data, self.code_type)
-                if tuples[visit] and tuples[visit] + block.tuples > self.batch_size:
-                    yield visit, join(arrived.pop(visit))
-                    tuples[visit] = 0
+                while tuples and sum(tuples.values()) + block.tuples > self.batch_size:
+                    fullest = max(sorted(tuples), key=tuples.__getitem__)
+                    del tuples[fullest]
+                    yield fullest, join(arrived.pop(fullest))
                 arrived[visit].append(block)
                 tuples[visit] += block.tuples
         for visit in sorted(arrived):
-            yield visit, join(arrived[visit])
+            yield visit, join(arrived.pop(visit))
 
 
 def exchange(

@@ -44,7 +44,7 @@ from bigjoin.spark.matches import ARROW, MatchFile, file_writer, in_microseconds
 from bigjoin.spark.session import common_directory
 
 BUDGET = 1 << 26
-"""Proposals of one round: what a Spark job moves, and prefixes that wait on disk at each step."""
+"""Proposals of each step in one round: what a Spark job moves, and prefixes that wait on disk at each step."""
 
 FEW = 1 << 16
 """Proposals of the first round where a limit asks for few matches; the next ones have twice as many each."""
@@ -226,11 +226,13 @@ def _run(
         with exchanging(spark) as session:
             while not stats.has(job.limit) and (now := agenda.next_round()) is not None:
                 stages, load = itinerary.exchanges(now.step), np.zeros(job.workers, np.int64)
-                for receipt in run_round(session, job, now, stages):
+                told = run_round(session, job, now, stages)
+                for receipt in told:
                     if "error" in receipt:
                         raise getattr(errors, receipt["error"])(receipt["message"])
                     stats.add(receipt, load)
-                    agenda.add([Waiting(**file) for file in receipt["waiting"]])
+                waiting = [Waiting(**file) for receipt in told for file in receipt["waiting"]]
+                agenda.add(waiting, sum(sum(receipt["candidates"][1:]) for receipt in told))
                 stats.rounds += 1
                 stats.exchanges += stages
                 for file in now.spent:
@@ -245,12 +247,13 @@ def _run(
 
 def _round(spark: SparkSession, job: Job, now: Round, stages: int) -> list[dict[str, Any]]:
     """Run one Spark job, and return the receipts of its tasks."""
+    allowance = now.allowance // (stages + 1)
 
     def begin(number: int) -> Iterator[pa.RecordBatch]:
-        yield from Task(job, now).begin(number)
+        yield from Task(job, allowance).begin(number, now.step, now.work[number])
 
     def advance(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from Task(job, now).advance(batches)
+        yield from Task(job, allowance).advance(batches)
 
     return receipts(exchange(spark, job.tasks, begin, [advance] * stages))
 
@@ -263,21 +266,20 @@ def receipts(rows: DataFrame) -> list[dict[str, Any]]:
 class Task:
     """A task of a round: it hosts some workers, does what visits ask for, and sends what has to travel further."""
 
-    def __init__(self, job: Job, now: Round) -> None:
-        self.job, self.now = job, now
+    def __init__(self, job: Job, allowance: int) -> None:
+        self.job = job
         self.started, self.compiled = time.perf_counter(), compilations()
-        self.operators = Operators(
-            job.bound, self, counting=job.output is None, batch_size=job.batch_size, allowance=now.allowance
-        )
+        options: dict[str, Any] = {"batch_size": job.batch_size, "allowance": allowance}
+        self.operators = Operators(job.bound, self, counting=job.output is None, **options)
         self.numbers = {visit: n for n, visit in enumerate(self.operators.itinerary.visits)}
         self.files: dict[tuple[int, int], WaitingFile] = {}
         self.found: MatchFile | None = None
         self.outbox: Outbox
 
-    def begin(self, number: int) -> Iterator[pa.RecordBatch]:
+    def begin(self, number: int, step: int | None, work: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
         """Read seeds, or propose for prefixes that wait."""
         self.outbox = Outbox(number, workers=self.job.workers, tasks=self.job.tasks)
-        yield from self._sent(self._begun(self.now.step, self.now.work[number]))
+        yield from self._sent(self._begun(step, work))
 
     def advance(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Do what the blocks that arrive ask for, and pass the receipts of earlier tasks on."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -25,8 +26,8 @@ from bigjoin.errors import OutputError, SessionError, reason
 JAVA_VERSION = 17
 EXECUTORS = 30.0
 """Seconds after which a cluster is asked again how many tasks it runs at once."""
-SOCKET_FOLDER = 60
-"""Letters of a folder in which sockets may have names: a system allows about a hundred for all."""
+SOCKET = f".{uuid.uuid4()}.sock"
+"""A socket's name as Spark makes them."""
 PATIENCE = 10.0
 """Seconds that a master may take to accept a connection."""
 _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
@@ -67,10 +68,10 @@ def _start(master: str | None) -> SparkSession:
             mine += ["spark.driver.host", "spark.driver.bindAddress"]
         for key in mine:
             del settings[key]
-    elif hasattr(socket, "AF_UNIX") and len(str(own)) < SOCKET_FOLDER:
+    elif "PYSPARK_UDS_MODE" not in os.environ and can_name_sockets(folder := _temporary("sockets", None)):
         # A small answer over TCP to a task in Python may wait 40 ms for an acknowledgement.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
-        settings["spark.python.unix.domain.socket.dir"] = str(own)
+        settings["spark.python.unix.domain.socket.dir"] = str(folder)
     for key, value in settings.items():
         builder = builder.config(key, value)
     log = own / "spark.log"
@@ -122,6 +123,17 @@ def check_java() -> None:
         raise SessionError(f"Spark needs Java {JAVA_VERSION} or newer, but {java} is Java {version[1]}: {_INSTALL}.")
 
 
+def can_name_sockets(folder: Path) -> bool:
+    """Tell whether sockets can be in a folder: not with a long path, nor on every file system."""
+    try:
+        with socket.socket(socket.AF_UNIX) as trial:
+            trial.bind(str(folder / SOCKET))
+            (folder / SOCKET).unlink()
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
 def parallelism(spark: SparkSession) -> int:
     """Return how many tasks run at once: the cores of a local session, or what Spark would cut a range into."""
     master = spark.conf.get("spark.master", "") or ""
@@ -151,7 +163,7 @@ def common_directory(spark: SparkSession, beside: Path, purpose: str) -> Path:
 
 def _temporary(purpose: str, folder: str | None) -> Path:
     try:
-        path = Path(tempfile.mkdtemp(prefix=f"bigjoin-{purpose}-", dir=folder))
+        path = Path(tempfile.mkdtemp(prefix=f"bigjoin-{purpose}-", dir=folder)).absolute()
     except OSError as error:
         message = f"cannot make a scratch folder in {folder or tempfile.gettempdir()}: {reason(error)}"
         raise OutputError(f"{message}; set BIGJOIN_SCRATCH to a folder that every executor can write to") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -17,8 +18,8 @@ from bigjoin.spark.session import parallelism
 ITEMS = 8
 """Items of one task at most: a task costs as much as a little work, and is what is done again if a machine is lost."""
 
-MANY_OBJECTS = 10_000
-"""More objects than a task makes."""
+_seen: set[str] = set()
+"""The modules that were loaded when the collector was last told to look away."""
 
 _Item = TypeVar("_Item")
 
@@ -61,7 +62,8 @@ def settle() -> None:
     Spark has the collector run after every task, so there is no garbage now; and to look at all that NumPy, numba and Arrow
     are made of takes longer than an exchange of a few blocks: 12 to 40 ms.
     """
-    if len(gc.get_objects()) > MANY_OBJECTS:  # not for what a query leaves behind, which is to be collected some day
+    if len(sys.modules) > len(_seen):  # not for what a query leaves behind, which is to be collected some day
+        _seen.update(sys.modules)
         gc.freeze()
 
 

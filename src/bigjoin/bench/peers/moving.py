@@ -47,14 +47,14 @@ class Moving(Bigjoin):
         folder, rounds, stages = scratch_directory("recorded"), count(), []
 
         def run_round(session: SparkSession, job: partitioned.Job, now: Round, each: int) -> list[dict[str, object]]:
-            number = next(rounds)
+            number, allowance = next(rounds), now.allowance // (each + 1)
             stages.append(each)
 
             def begin(task: int) -> Rows:
-                yield from _kept(f"{folder}/{number}-0", partitioned.Task(job, now).begin(task))
+                yield from _kept(f"{folder}/{number}-0", partitioned.Task(job, allowance).begin(task, now.step, now.work[task]))
 
             def advance(stage: int, rows: Rows) -> Rows:
-                yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job, now).advance(rows))
+                yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job, allowance).advance(rows))
 
             then = [partial(advance, stage) for stage in range(1, each + 1)]
             return partitioned.receipts(exchange(session, job.tasks, begin, then))

@@ -83,7 +83,7 @@ def test_what_waits_is_bounded_by_the_budget_and_not_by_the_output(batch_size, t
     assert run.agenda.peak_prefixes < counted(chosen, index) / 4
 
 
-@pytest.mark.parametrize("name", ["triangle", "4-clique", "house"])
+@pytest.mark.parametrize("name", ["diamond", "4-clique", "house"])
 def test_a_round_goes_as_far_as_its_budget_allows(name, tmp_path):
     index = scattered(tmp_path, vertices=30, edges=300)
     chosen = plan(parse(name), index.statistics)

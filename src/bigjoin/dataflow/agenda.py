@@ -63,7 +63,7 @@ class Agenda:
     budget: int
     """Proposals of one round, in all tasks together."""
     shares_last: bool = False
-    """Whether candidates of the last step travel once only, as parts of lists: then the codes that travel are its budget."""
+    """Whether the budget of the last step is in codes that travel: its candidates do so once only, as parts of lists."""
     deepest_first: bool = False
     """Whether a step runs as soon as anything waits there: for the first matches, not for all of them."""
     read: list[int] = field(init=False)

@@ -115,6 +115,11 @@ class Itinerary:
         """Return how many exchanges a round has at most, from the seeds or from a step's proposals to matches."""
         return max((self._longest(visit, here) for visit, here in self.starts(step) if visit is not None), default=0)
 
+    @cached_property
+    def shares_last(self) -> bool:
+        """Whether candidates of the last step travel once only, as parts of lists: then their codes cost, not their number."""
+        return bool(self.stops) and self.exchanges(len(self.stops) - 1) <= 1
+
     def is_here(self, visit: Visit, here: int | None) -> bool:
         """Tell whether a visit needs no exchange."""
         place = self.place(visit)

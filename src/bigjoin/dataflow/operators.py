@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.blocks import Block, Counts, Prefixes, Proposals, where
 from bigjoin.dataflow.itinerary import Itinerary, Visit
-from bigjoin.dataflow.waiting import batches
+from bigjoin.dataflow.waiting import batches, codes_that_travel
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundExtender, BoundPlan, BoundStep
 from bigjoin.join.constraints import Filter
@@ -186,14 +186,16 @@ class Operators:
         at = self.itinerary.place(visit)
         if at is not None:
             block = block.part(order_of(block.prefixes[at]))
-        proposals = np.cumsum(block.counts)
-        now = int(np.searchsorted(proposals, self.left[visit.step], side="right"))
+        keys = None if at is None else block.prefixes[at]
+        shared = self.itinerary.shares_last and visit.step == len(self.plan.steps) - 1
+        costs = np.cumsum(codes_that_travel(block, keys) if shared else block.counts)
+        now = int(np.searchsorted(costs, self.left[visit.step], side="right"))
         if now < len(block):
-            later = block.part(np.arange(now, len(block)))
-            self.sink.wait(visit.step, visit.stop, later, None if at is None else later.prefixes[at])
+            later = np.arange(now, len(block))
+            self.sink.wait(visit.step, visit.stop, block.part(later), None if keys is None else keys[later])
         if now:
-            self.left[visit.step] -= int(proposals[now - 1])
-            for batch in batches(block, 0, int(proposals[now - 1]), self.batch_size):
+            self.left[visit.step] -= int(costs[now - 1])
+            for batch in batches(block, 0, int(block.counts[:now].sum()), self.batch_size):
                 yield from self._propose(visit.step, visit.stop, batch)
 
     def _propose(self, number: int, at: int, batch: Counted) -> Moves:

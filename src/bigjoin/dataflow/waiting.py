@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigjoin.dataflow.blocks import Counts, join, pack, unpack
 from bigjoin.index.trie import Codes
@@ -32,12 +33,19 @@ class WaitingFile:
         self.prefixes += len(counted)
         self.proposals += proposals
         self.bytes += len(data) + _HEADER
-        firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys is not None else np.arange(len(counted))
-        self.codes += int(np.maximum.reduceat(counted.counts, firsts).sum()) + counted.prefixes.size
+        self.codes += int(codes_that_travel(counted, keys).sum())
 
     def close(self) -> None:
         """Finish the file, if it is not yet finished."""
         self._file.close()
+
+
+def codes_that_travel(counted: Counts, keys: Codes | None) -> NDArray[np.int64]:
+    """Return how many codes travel when each prefix proposes: its own, and the list that neighbours with its key share, once."""
+    firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys is not None else np.arange(len(counted))
+    codes = np.full(len(counted), len(counted.prefixes))
+    codes[firsts] += np.maximum.reduceat(counted.counts, firsts)
+    return codes
 
 
 def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_type: Any) -> Iterator[Counted]:

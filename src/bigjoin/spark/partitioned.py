@@ -217,7 +217,7 @@ def _run(
         job.workers,
         job.batch_size,
         FEW if limited else budget,
-        shares_last=itinerary.exchanges(steps - 1) <= 1 if steps else False,
+        shares_last=itinerary.shares_last,
         deepest_first=limited,
     )
     stats = Stats([0] * (steps + 1), [0] * (steps + 1))

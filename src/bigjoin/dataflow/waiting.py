@@ -41,7 +41,7 @@ class WaitingFile:
 
 
 def codes_that_travel(counted: Counts, keys: Codes | None) -> NDArray[np.int64]:
-    """Return how many codes travel when each prefix proposes: its own, and the list that neighbours with its key share, once."""
+    """Return how many codes travel when each prefix proposes: its own, and the list that neighbours with its key share."""
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys is not None else np.arange(len(counted))
     codes = np.full(len(counted), len(counted.prefixes))
     codes[firsts] += np.maximum.reduceat(counted.counts, firsts)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.dataflow.blocks import Block, Counts, Prefixes, Proposals, where
-from bigjoin.dataflow.itinerary import Itinerary, Visit
+from bigjoin.dataflow.itinerary import Itinerary, Stop, Visit
 from bigjoin.dataflow.waiting import batches, codes_that_travel
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundExtender, BoundPlan, BoundStep
@@ -24,7 +24,7 @@ from bigjoin.join.extend import Counted, check
 from bigjoin.kernels.compare import NOT_EQUAL, compare_extensions, count_differing
 from bigjoin.kernels.count import count_extensions
 from bigjoin.kernels.flatten import flatten_extensions
-from bigjoin.kernels.intersect import exclude_extensions, intersect_extensions
+from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import list_starts
 from bigjoin.kernels.runs import first_of_runs
 
@@ -230,11 +230,22 @@ class Operators:
         """Intersection: keep the candidates that the lists of this stop hold."""
         step, stop = self.plan.steps[visit.step], self.itinerary.stops[visit.step][visit.stop]
         order = order_of(block.prefixes[stop.at])
+        if self._only_counts(visit, stop, here):
+            found = _number_kept(step, block, order, step.extenders[stop.extenders[0]])
+            self.tally.prefixes[-1] += found
+            self.tally.matches += found
+            return
         block = _kept(step, block, order, [step.extenders[n] for n in stop.extenders], stop.excluders)
         if visit.left:
             yield visit.next_stop, block
         else:
             yield from self._extended(visit.step, block, here)
+
+    def _only_counts(self, visit: Visit, stop: Stop, here: int | None) -> bool:
+        """Tell whether the last list is met, nothing is asked of matches beyond, and nobody has to know them."""
+        last = self.counting and not visit.left and self.itinerary.extended(visit.step + 1, here) is None
+        filtered = any(map(_is_late, self.plan.steps[visit.step].condition.filters))
+        return last and not filtered and len(stop.extenders) == 1 and not stop.excluders
 
     def _extended(self, number: int, block: Proposals, here: int | None) -> Moves:
         """Every owner has been visited: flatten the candidates that are left, or count them if they are matches."""
@@ -266,12 +277,9 @@ def _kept(
 
     Neighbours with one segment and the same keys keep the same candidates, which are found once and shared again.
     """
-    keys = {position for extender in (*extenders, *excluders) for position in extender.key}
     firsts = np.ones(len(block), np.bool_)
     if not filters:  # which may read anything of a prefix
-        ordered = block.prefixes.take(order, axis=1)
-        first_of_runs(ordered, np.array(sorted(keys), np.int64), firsts)
-        firsts[1:] |= (np.diff(block.begins[order]) != 0) | (np.diff(block.lengths[order]) != 0)
+        firsts = _first_alike(block, order, {p for extender in (*extenders, *excluders) for p in extender.key})
     found = block.unshared(order[firsts])
     prefixes, segments = found.prefixes, (found.codes, found.begins, found.lengths)
     lower, upper = step.window.bounds(prefixes)
@@ -286,8 +294,29 @@ def _kept(
         compare_extensions(f.ranks, f.operator, f.others(prefixes), *segments)
     if not firsts.all():
         run = np.cumsum(firsts) - 1
-        found = Proposals(ordered, found.begins[run], found.lengths[run], found.codes)
+        prefixes = block.prefixes.take(order, axis=1)
+        found = Proposals(prefixes, found.begins[run], found.lengths[run], found.codes)
     return where(found, found.lengths > 0)
+
+
+def _number_kept(step: BoundStep, block: Proposals, order: NDArray[np.int64], extender: BoundExtender) -> int:
+    """Return how many candidates of a block, put into an order, an extender holds."""
+    firsts = _first_alike(block, order, set(extender.key))
+    chosen = order[firsts]
+    prefixes, trie = block.prefixes.take(chosen, axis=1), extender.trie
+    lower, upper = step.window.bounds(prefixes)
+    segments = (block.codes, block.begins[chosen], block.lengths[chosen])
+    counts = np.empty(len(chosen), np.int64)
+    count_intersections(trie.offsets, trie.values, extender.nodes(prefixes), lower, upper, step.marks, *segments, counts)
+    return int(counts @ np.diff(np.append(np.flatnonzero(firsts), len(order))))
+
+
+def _first_alike(block: Proposals, order: NDArray[np.int64], keys: set[int]) -> NDArray[np.bool_]:
+    """Tell, for a block put into an order, which prefixes differ from their predecessors in a segment or in these positions."""
+    firsts = np.ones(len(block), np.bool_)
+    first_of_runs(block.prefixes.take(order, axis=1), np.array(sorted(keys), np.int64), firsts)
+    firsts[1:] |= (np.diff(block.begins[order]) != 0) | (np.diff(block.lengths[order]) != 0)
+    return firsts
 
 
 def _is_late(f: Filter) -> bool:

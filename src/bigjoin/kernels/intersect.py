@@ -9,7 +9,7 @@ So a prefix costs its candidates times a logarithm however long the list is, whi
 from __future__ import annotations
 
 from bigjoin.kernels.jit import helper, kernel
-from bigjoin.kernels.lists import extension_list, gallop
+from bigjoin.kernels.lists import extension_list, gallop, lower_bound
 
 GALLOP = 16
 
@@ -18,8 +18,8 @@ GALLOP = 16
 def intersect_extensions(offsets, values, nodes, lower, upper, extender, proposers, marks, candidates, begins, lengths):
     """Shorten each segment to the candidates in the list of its prefix; the proposer's own segments stay as they are.
 
-    `marks` is a zero for every code, and is left so. All lists of a step have the same window, which the candidates already
-    lie in, so a marked list need not be cut to it.
+    `marks` is a zero for every code, and is left so. Only that part of a list is marked which candidates can be in: all lists
+    of a step have the same window, which the candidates already lie in.
     """
     i = 0
     while i < len(nodes):
@@ -30,13 +30,16 @@ def intersect_extensions(offsets, values, nodes, lower, upper, extender, propose
             if proposers[end] != extender:
                 total += lengths[end]
             end += 1
-        if total > 0 and node >= 0 and 2 * total >= offsets[node + 1] - offsets[node]:
-            for position in range(offsets[node], offsets[node + 1]):
+        first = last = 0
+        if total > 0 and node >= 0:
+            first, last = _reach(offsets, values, node, candidates, begins, lengths, i, end)
+        if total > 0 and node >= 0 and 2 * total >= last - first:
+            for position in range(first, last):
                 marks[values[position]] = 1
             for k in range(i, end):
                 if proposers[k] != extender:
                     lengths[k] = _keep_marked(marks, candidates, begins[k], lengths[k])
-            for position in range(offsets[node], offsets[node + 1]):
+            for position in range(first, last):
                 marks[values[position]] = 0
         elif total > 0:
             for k in range(i, end):
@@ -50,12 +53,89 @@ def intersect_extensions(offsets, values, nodes, lower, upper, extender, propose
 
 
 @kernel
+def count_intersections(offsets, values, nodes, lower, upper, marks, candidates, begins, lengths, counts):
+    """Set counts[i] to how many candidates of a segment are in the list of its prefix; segments stay as they are.
+
+    Otherwise like `intersect_extensions`, for a last list whose candidates nobody has to know.
+    """
+    i = 0
+    while i < len(nodes):
+        node = nodes[i]
+        end = i
+        total = 0
+        while end < len(nodes) and nodes[end] == node:
+            total += lengths[end]
+            counts[end] = 0
+            end += 1
+        first = last = 0
+        if total > 0 and node >= 0:
+            first, last = _reach(offsets, values, node, candidates, begins, lengths, i, end)
+        if total > 0 and node >= 0 and 2 * total >= last - first:
+            for position in range(first, last):
+                marks[values[position]] = 1
+            for k in range(i, end):
+                kept = 0
+                for p in range(begins[k], begins[k] + lengths[k]):
+                    kept += marks[candidates[p]]
+                counts[k] = kept
+            for position in range(first, last):
+                marks[values[position]] = 0
+        elif total > 0:
+            for k in range(i, end):
+                if lengths[k] > 0:
+                    start, stop = extension_list(offsets, values, nodes, lower, upper, k)
+                    if stop - start > GALLOP * lengths[k]:
+                        counts[k] = _count_galloping(values, start, stop, candidates, begins[k], lengths[k])
+                    else:
+                        counts[k] = _count_merging(values, start, stop, candidates, begins[k], lengths[k])
+        i = end
+
+
+@kernel
 def exclude_extensions(offsets, values, nodes, lower, upper, candidates, begins, lengths):
     """Shorten each segment to the candidates that are not in the list of its prefix."""
     for i in range(len(nodes)):
         if lengths[i] > 0:
             start, stop = extension_list(offsets, values, nodes, lower, upper, i)
             lengths[i] = _gallop(values, start, stop, candidates, begins[i], lengths[i], False)
+
+
+@helper
+def _reach(offsets, values, node, candidates, begins, lengths, i, end):
+    """Return the part (first, last) of a list that the candidates of some prefixes can be in: each has its own sorted."""
+    empty = True
+    low = high = candidates[0]
+    for k in range(i, end):
+        if lengths[k] > 0:
+            smallest, largest = candidates[begins[k]], candidates[begins[k] + lengths[k] - 1]
+            low = smallest if empty or smallest < low else low
+            high = largest if empty or largest > high else high
+            empty = False
+    first = lower_bound(values, offsets[node], offsets[node + 1], low)
+    return first, lower_bound(values, first, offsets[node + 1], high + 1)
+
+
+@helper
+def _count_galloping(values, start, stop, candidates, begin, length):
+    found = 0
+    for p in range(begin, begin + length):
+        start = gallop(values, start, stop, candidates[p])
+        if start == stop:
+            break
+        found += values[start] == candidates[p]
+    return found
+
+
+@helper
+def _count_merging(values, start, stop, candidates, begin, length):
+    found = 0
+    p, end = begin, begin + length
+    while p < end and start < stop:
+        candidate, value = candidates[p], values[start]
+        found += candidate == value
+        p += candidate <= value
+        start += value <= candidate
+    return found
 
 
 @helper

@@ -92,6 +92,7 @@ class Bench:
         return lines
 
     def _on_graph(self, suite: Suite, graph: Input) -> Iterator[Line]:
+        limits = self.limits if suite.cut_off is None else replace(self.limits, cut_off=suite.cut_off)
         with self._seated(suite, graph) as seats:
             for question in suite.questions if seats else ():
                 title = f"{suite.name}, {graph.name}, {question.title}"
@@ -99,7 +100,7 @@ class Bench:
                     self.say(f"{title} is skipped: time is up")
                     continue
                 try:
-                    times = compare(seats, question, self.limits, self._telling(title))
+                    times = compare(seats, question, limits, self._telling(title))
                 except CountsDiffer as differ:
                     self.say(f"{title}: nothing is kept: {differ}")
                     self.wrong.append(str(differ))

@@ -30,6 +30,8 @@ class Suite:
     """What a quick run asks, about the bundled graph."""
     beside: tuple[str, ...] = ()
     """Contenders that are shown, and left out of the ratios."""
+    cut_off: float | None = None
+    """Seconds that a run may take, where the usual ones are too few for the least of ours."""
     versus: bool = True
     """Whether ours is measured against peers; else all of them are ours, and a table of the suite's own compares them."""
 
@@ -151,6 +153,7 @@ SUITES: dict[str, Suite] = {
             DIRECTED,
             _asked(("diamond",)),
             tuple(f"batch-{size}" for size in BATCHES),
+            cut_off=600.0,
             versus=False,
         ),
         Suite(
@@ -161,6 +164,7 @@ SUITES: dict[str, Suite] = {
             DIRECTED,
             _asked(("4-clique",)),
             tuple(f"batch-{size}" for size in BATCHES),
+            cut_off=600.0,
             versus=False,
         ),
         Suite(

@@ -115,7 +115,7 @@ def batches(lines: Sequence[Line]) -> str:
                 f"{f['load']['max']:,}",
                 f"{f['waiting']['prefixes']:,}",
                 f"{f['waiting']['bytes'] / 1e6:,.1f} MB",
-                f"{line.count:,}",
+                f"{int(line.count or 0):,}",
             ]
         )
     titles = ["", "time", "peak of a process", "load of a worker, mean", "max", "waiting prefixes", "on disk", "matches"]

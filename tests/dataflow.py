@@ -12,7 +12,7 @@ from bigjoin.dataflow.blocks import join, pack, route, unpack
 from bigjoin.dataflow.operators import Operators
 from bigjoin.dataflow.seeds import WorkerSeeds
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
-from bigjoin.join.bind import bind
+from bigjoin.joins.bind import bind
 
 
 class Simulated:

@@ -92,19 +92,22 @@ def test_every_name_is_a_plan_and_its_own_rule(name):
             "hint: a rule has a head and ':=', for example tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b",
         ),
         (
-            "q(a,b) := edge(a,5)",
-            "the query cannot be read: unexpected '5'\n"
-            "  q(a,b) := edge(a,5)\n"
+            "q(a,b) := edge(a,(b))",
+            "the query cannot be read: unexpected '('\n"
+            "  q(a,b) := edge(a,(b))\n"
             "                   ^\n"
-            "hint: atoms take attributes only; for a constant, write edge(a,b), b = 5",
+            "hint: expected a name or a number or a quoted string",
         ),
         (
             "q(a,b) := edge(a,b),\n  zz < 5",
             "attribute 'zz' in 'zz < 5' is not bound by any atom\n    zz < 5\n    ^^^^^^\nhint: the atoms bind a, b",
         ),
         (
-            "q(a) := edge(a,b)",
-            "the head of 'q' leaves out b\nhint: a match binds every attribute: write q(a, b), and select columns afterwards",
+            "q(a,b) := edge(a,b), not edge(b,c)",
+            "attribute 'c' in 'not edge(b, c)' is not bound by any atom\n"
+            "  q(a,b) := edge(a,b), not edge(b,c)\n"
+            "                       ^^^^^^^^^^^^^\n"
+            "hint: the atoms bind a, b",
         ),
         (
             "q(a,b) := edge(a,b), 3 < 4",
@@ -126,7 +129,7 @@ def test_every_name_is_a_plan_and_its_own_rule(name):
             "the query cannot be read: unexpected '.'\n"
             "  q(a,b) := edge(a.x,b)\n"
             "                  ^\n"
-            "hint: atoms take attributes only; for a property, write edge(a,b), a.name = 'x'",
+            "hint: atoms take attributes and constants; for a property, write edge(a,b), a.name = 'x'",
         ),
         (
             "q(a,b,z.x) := edge(a,b)",
@@ -149,7 +152,10 @@ def test_every_name_is_a_plan_and_its_own_rule(name):
             "          ^^^\n"
             "hint: list a property once, and give attributes other names",
         ),
-        ("q(a,b) := not edge(a,b)", "a query needs at least one atom that is not negated\nhint: for example edge(a, b)"),
+        (
+            "q(a,b) := not edge(a,b)",
+            "a query needs at least one atom that is neither negated nor optional\nhint: for example edge(a, b)",
+        ),
     ],
 )
 def test_mistakes_are_shown(text, message):
@@ -203,3 +209,14 @@ def test_select_lists_properties():
 def test_unknown_names_are_a_kind_of_query_error():
     with pytest.raises(UnknownQueryError):
         parse("13-clique")
+
+
+def test_constants_and_blanks_are_attributes_that_the_head_does_not_list():
+    query = parse("q(a) := edge(a, 5), edge(_, a), not edge(a, _), optional edge(a, x)")
+    assert str(query) == "q(a) := edge(a, _1), edge(_2, a), not edge(a, _3), optional edge(a, x), _1 = 5"
+    assert query.attributes == ("a", "_1", "_2")
+    assert query.projects
+    assert not parse("q(a) := edge(a, 5)").projects
+    named = parse("q(n) := person(name: n, 'home city': 'Ghent')")
+    assert named.atoms[0].columns == ("name", "home city")
+    assert parse("q(a) := optional(a, b)").atoms[0].relation == "optional"

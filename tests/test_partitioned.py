@@ -22,9 +22,9 @@ from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.errors import BigjoinError
 from bigjoin.index.trie import Level, Trie
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
-from bigjoin.join.generic_join import count_matches
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.joins.bind import bind
+from bigjoin.joins.generic_join import count_matches
+from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound

@@ -14,9 +14,9 @@ import bigjoin as bj
 from bigjoin import indexing
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
-from bigjoin.join.generic_join import count_matches
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.joins.bind import bind
+from bigjoin.joins.generic_join import count_matches
+from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from tests.oracles import duckdb as oracle
@@ -167,3 +167,44 @@ def test_payments_with_properties_as_duckdb_counts_them(spark, shared_data, tmp_
     connection.execute(f"CREATE TABLE pays AS SELECT {names} FROM read_csv('{payments}')")
     connection.execute(f"CREATE TABLE nodes AS FROM read_csv('{nodes}')")
     assert bj.Graph.open(index.path, spark=spark).count(rule) == connection.execute(sql).fetchone()[0] > 0
+
+
+@pytest.mark.parametrize("name", ["lollipop", "barbell"])
+def test_conjunctive_queries_that_only_a_factorized_count_can_answer(graph_of, truth, name):
+    published = truth["facebook_conjunctive_queries"]
+    wanted = next(count for rule, count in published.items() if rule.startswith(name))
+    assert graph_of("facebook_combined", "undirected_unique").count(name) == wanted
+
+
+def proteins():
+    """The query graphs of the protein graph, as vertices with labels and edges, and their published answers."""
+    folder = TRUTH.parent / "labelled" / "hprd"
+    if not folder.is_dir():
+        return [pytest.param("", 0, marks=pytest.mark.skip(reason="the published graphs are not beside this checkout"))]
+    answers = dict(line.split(":") for line in (folder / "expected.txt").read_text().split())
+    return [pytest.param(name, int(count), id=name) for name, count in answers.items()]
+
+
+def labelled(file):
+    """The vertices and edges of a graph in lines `v id label degree` and `e u v`."""
+    lines = [line.split() for line in Path(file).read_text().splitlines()]
+    return [(int(v), f"l{label}") for kind, v, label, *_ in lines if kind == "v"], [
+        (int(line[1]), int(line[2])) for line in lines if line[0] == "e"
+    ]
+
+
+@pytest.fixture(scope="module")
+def protein_graph(spark, shared_data):
+    vertices, edges = labelled(shared_data / "labelled" / "hprd" / "HPRD.graph")
+    ends = pa.table({"src": [a for a, _ in edges], "dst": [b for _, b in edges]})
+    labels = pa.table({"id": [v for v, _ in vertices], "label": [label for _, label in vertices]})
+    with bj.Graph(ends, vertices=labels, directed=False, spark=spark) as graph:
+        yield graph
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "count"), proteins())
+def test_patterns_of_sixteen_labelled_proteins(protein_graph, shared_data, name, count):
+    vertices, edges = labelled(shared_data / "labelled" / "hprd" / "queries" / f"{name}.graph")
+    body = [f"edge(x{a}, x{b})" for a, b in edges] + [f"{label}(x{v})" for v, label in vertices]
+    assert protein_graph.count(f"q() := {', '.join(body)}", distinct=True) == count

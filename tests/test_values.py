@@ -14,7 +14,7 @@ import pytest
 
 from bigjoin.index.dictionary import Dictionary, RowNumbers, ranks_of
 from bigjoin.index.values import constant, kind, take
-from bigjoin.join.properties import COMPARE, joint_keys, presence, satisfying
+from bigjoin.joins.properties import COMPARE, joint_keys, presence, satisfying
 from tests.oracles.naive import OPERATORS
 
 NUMBERS = {

@@ -14,11 +14,11 @@ import pyarrow as pa
 from bigjoin.dataflow.operators import ENOUGH
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
-from bigjoin.join import compiled, extend
-from bigjoin.join.bind import BoundPlan, bind, outputs
-from bigjoin.join.compiled import Counting, Listing
-from bigjoin.join.generic_join import Tally, count_matches, matches
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.joins import compiled, extend
+from bigjoin.joins.bind import BoundPlan, bind, outputs
+from bigjoin.joins.compiled import Counting, Listing
+from bigjoin.joins.generic_join import Tally, count_matches, matches
+from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.nest import CountPlan, Term, nest_of

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bigjoin.planner import count_plan, plan
-from bigjoin.planner.agm import agm_bound
+from bigjoin.planner.agm import agm_bound, cover_number, packing_number
+from bigjoin.planner.resolve_relations import resolve_relations
+from bigjoin.query.optional import branches
 from bigjoin.query.query import Property, Query
 from bigjoin.query.statistics import Statistics, assumed_graph
 
@@ -31,12 +33,15 @@ def explain(
     terms = [*query.head, *(term for comparison in query.filters for term in comparison.properties)]
     properties = [term.name for term in terms if isinstance(term, Property)]
     known = statistics or assumed_graph(symmetric=undirected, properties=properties)
-    read = {(atom.relation, len(atom.attributes)): atom for atom in query.positive}
-    plan_text = str(plan(query, known))
+    parts = [resolve_relations(branch, known) for branch in branches(query)]
+    read = {(atom.relation, len(atom.attributes)): atom for atom in parts[0].positive}
     lines = [str(query), "", f"matches: {_MEANING[query.injective, query.unique, query.induced]}"]
     if any(known.of(atom).symmetric for atom in read.values()):
         lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
-    lines += ["", plan_text, "", "a count is", *(f"  {line}" for line in str(count_plan(query, known)).splitlines())]
+    for number, part in enumerate(parts, start=1):
+        lines += ["", f"part {number} of {len(parts)}: {part}"] if len(parts) > 1 else []
+        lines += ["", str(plan(part, known)), "", "a count is"]
+        lines += [f"  {line}" for line in str(count_plan(part, known)).splitlines()]
     if any("code(" in line for line in lines):
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
     if statistics is not None:
@@ -45,9 +50,11 @@ def explain(
             relation = statistics.of(atom)
             lists = max((entry.longest for entry in relation.lists.values()), default=0)
             sizes = ", ".join(f"{statistics.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
-            name = atom.relation + " with edge ids" * (relation is not statistics.relations[atom.relation])
+            name = atom.relation + " with edge ids" * (relation is not statistics.relation(atom.relation))
             lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
         lines.append(f"AGM bound: {agm_bound(query, statistics):,.0f} matches at most")
+    cover, packing = cover_number(query), packing_number(query)
+    lines.append(f"fractional edge cover number {cover:g}, edge packing number {packing:g}")
     if strategy is not None:
         lines.append(f"strategy: {strategy}")
     if stats is not None:

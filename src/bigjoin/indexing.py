@@ -98,7 +98,7 @@ def build_index(
         table = reader.open(rows, EDGES, None if relations else columns, number=len(relations))
         whole = Relation(name, table, rowwise=parallel or len(table.schema) > 2)
         for relation in (whole, *(reader.types_of(whole, types, len(relations)) if types is not None else ())):
-            _check_name(relation.name, [other.name for other in relations])
+            check_name(relation.name, [other.name for other in relations])
             relations.append(relation)
     of_vertices = None
     if vertices is not None:
@@ -222,8 +222,9 @@ def _session(spark: Session) -> SparkSession:
     return spark() if callable(spark) else spark
 
 
-def _check_name(name: str, others: Sequence[str]) -> None:
-    if not _NAME.fullmatch(name) or name.lower() == "not":
+def check_name(name: str, others: Sequence[str]) -> None:
+    """Refuse a name that no rule could use for a relation, or that another has."""
+    if not _NAME.fullmatch(name) or name.lower() in ("not", "optional"):
         raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
     if name in others:
         raise BigjoinError(f"there would be two relations {name!r}: rename one, or the type of edges with that name")

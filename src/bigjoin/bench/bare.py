@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundExtender, BoundStep, bind
-from bigjoin.join.compiled import Counting
-from bigjoin.join.generic_join import Tally, count_matches
+from bigjoin.joins.bind import BoundExtender, BoundStep, bind
+from bigjoin.joins.compiled import Counting
+from bigjoin.joins.generic_join import Tally, count_matches
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 

@@ -9,7 +9,7 @@ import click
 
 from bigjoin.cli.options import Options, query_options
 from bigjoin.cli.progress import Reporter
-from bigjoin.cli.source import open_graph, start_spark
+from bigjoin.cli.source import open_source, start_spark
 from bigjoin.languages import parse
 
 
@@ -21,12 +21,12 @@ from bigjoin.languages import parse
 def explain(query: str, source: str | None, analyze: bool, options: Options) -> None:
     """Print the plan of QUERY as numbered rules, a seed and one Extend step for each further attribute, and as loops to count.
 
-    With SOURCE, the plan for that graph, its sizes and the AGM bound; with --analyze, also what really happened (with
-    --json as `stats`).
+    With SOURCE (or --relation), the plan for these data, their sizes and the AGM bound; with --analyze, also what really
+    happened (with --json as `stats`).
     """
     parsed = parse(query, **options.flags)
     said: dict[str, Any] = {}
-    if source is None:
+    if source is None and not options.relation_paths:
         if analyze:
             raise click.UsageError("--analyze needs a SOURCE to run the query on")
         from bigjoin.explain import explain as explain_query
@@ -34,7 +34,7 @@ def explain(query: str, source: str | None, analyze: bool, options: Options) -> 
         text = explain_query(parsed, undirected=options.undirected)
     else:
         with Reporter(quiet=options.quiet) as report:
-            graph = open_graph(source, options, report)
+            graph = open_source(source, options, report)
             if analyze:
                 graph = graph.on(start_spark(options, report))
             report.stage(f"explaining {parsed.name}")

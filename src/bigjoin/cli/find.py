@@ -17,15 +17,15 @@ from rich.text import Text
 
 from bigjoin.cli.options import Options, query_options
 from bigjoin.cli.progress import Reporter
-from bigjoin.cli.source import open_graph, start_spark
+from bigjoin.cli.source import open_source, start_spark
 from bigjoin.defaults import check_strategy
 from bigjoin.languages import parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bigjoin.graph import Graph
     from bigjoin.query.query import Query
+    from bigjoin.verbs import Verbs
 
 SCREENFUL = 20
 """Rows shown on a terminal unless --limit asks for another number."""
@@ -33,13 +33,13 @@ SCREENFUL = 20
 
 @click.command()
 @click.argument("query")
-@click.argument("source")
+@click.argument("source", required=False)
 @click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet or .csv file.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches; factorized: rows.")
 @click.option("--factorized", is_flag=True, help="Give lists of values of attributes that are independent, not their products.")
 @query_options
-def find(query: str, source: str, output: Path | None, limit: int | None, factorized: bool, options: Options) -> None:
-    """Find the matches of QUERY in SOURCE: a column for each attribute, with your own ids.
+def find(query: str, source: str | None, output: Path | None, limit: int | None, factorized: bool, options: Options) -> None:
+    """Find the matches of QUERY in SOURCE, or in relations that --relation names: a column for each attribute of the head.
 
     Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json. A pipe gets its first row when all are
     found: use --limit where few are enough.
@@ -52,7 +52,7 @@ def find(query: str, source: str, output: Path | None, limit: int | None, factor
         check_target(output, source, lists=factorized)
     asked: dict[str, Any] = {"factorized": factorized, **options.run}
     with Reporter(quiet=options.quiet) as report:
-        graph = open_graph(source, options, report)
+        graph = open_source(source, options, report)
         graph.plan(parsed)
         graph = graph.on(start_spark(options, report))
         report.stage(f"finding {parsed.name}")
@@ -88,7 +88,7 @@ def show(table: pa.Table) -> None:
     Console().print(shown)
 
 
-def _stream(graph: Graph, query: Query, limit: int | None, asked: dict[str, Any], report: Reporter, *, as_json: bool) -> None:
+def _stream(graph: Verbs, query: Query, limit: int | None, asked: dict[str, Any], report: Reporter, *, as_json: bool) -> None:
     """Print every match, as CSV or as JSON lines, by way of files: rows through the JVM would cost more."""
     as_json = as_json or asked["factorized"]  # CSV has no lists
     with tempfile.TemporaryDirectory(prefix="bigjoin-find-") as folder:

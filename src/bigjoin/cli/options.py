@@ -26,6 +26,17 @@ _QUERY = [
     click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
     click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
     click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
+    click.option("--deduplicate", is_flag=True, help="Rows that differ, where the head leaves attributes out."),
+]
+_RELATIONS = [
+    click.option(
+        "--relation",
+        "relation_paths",
+        multiple=True,
+        metavar="NAME=PATH",
+        help="A relation of any arity, from a file or an index; may be repeated. Instead of SOURCE.",
+    ),
+    click.option("--drop-nulls", "relation_nulls", is_flag=True, help="Drop rows of these relations that have a NULL."),
 ]
 _BATCH = (
     "Matches that a task holds at once; under partitioned B', the proposals alive in a worker. Memory follows it "
@@ -57,6 +68,9 @@ class Options:
     where: str | None = None
     select: str | None = None
     cross_product: bool = False
+    deduplicate: bool = False
+    relation_paths: tuple[str, ...] = ()
+    relation_nulls: bool = False
     strategy: str = "auto"
     workers: int | None = None
     batch_size: int | None = None
@@ -74,6 +88,7 @@ class Options:
             "unique": self.unique,
             "induced": self.induced,
             "cross_product": self.cross_product,
+            "deduplicate": self.deduplicate,
         }
 
     @property
@@ -98,7 +113,7 @@ def with_options(*groups: list[Any]) -> Callable[[Callable[..., None]], Callable
     return decorate
 
 
-query_options = with_options(_QUERY, _RUN, _OUTPUT)
+query_options = with_options(_QUERY, _RELATIONS, _RUN, _OUTPUT)
 """Everything that a query on a source takes."""
 
 index_options = with_options([_UNDIRECTED, _MASTER], _OUTPUT)

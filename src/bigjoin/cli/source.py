@@ -13,6 +13,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from bigjoin.cli.options import Options
 from bigjoin.cli.progress import Reporter
 from bigjoin.errors import IndexFormatError, SourceError
@@ -20,6 +22,38 @@ from bigjoin.paths import is_remote
 
 if TYPE_CHECKING:
     from bigjoin.graph import Graph
+    from bigjoin.relations import Relations
+
+
+def open_source(source: str | None, options: Options, report: Reporter) -> Graph | Relations:
+    """Return the graph of a source, or the relations that options name."""
+    if options.relation_paths:
+        if source is not None:
+            raise click.UsageError("give either SOURCE or --relation, not both")
+        return _relations(options)
+    if source is None:
+        raise click.UsageError(
+            "Missing argument 'SOURCE': name an edge list or an index, or give relations with --relation NAME=PATH"
+        )
+    return open_graph(source, options, report)
+
+
+def _relations(options: Options) -> Relations:
+    from bigjoin.relations import Relations
+
+    if options.undirected:
+        raise click.UsageError("--undirected is for graphs, and relations have no directions")
+    named: dict[str, str] = {}
+    for given in options.relation_paths:
+        name, equals, path = given.partition("=")
+        if not equals or not path:
+            raise click.UsageError(f"--relation {given}: write NAME=PATH")
+        if name in named:
+            raise click.UsageError(f"--relation {given}: there are two relations {name!r}")
+        if not is_remote(path) and not Path(path).exists():
+            raise SourceError(f"there is no file or directory {path}")
+        named[name] = path
+    return Relations(named, drop_nulls=options.relation_nulls)
 
 
 def open_graph(source: str, options: Options, report: Reporter) -> Graph:

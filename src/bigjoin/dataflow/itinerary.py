@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from bigjoin.join.bind import BoundExtender, BoundPlan, BoundStep
+from bigjoin.joins.bind import BoundExtender, BoundPlan, BoundStep
 
 Operator = Literal["check", "count", "wait", "intersect"]
 

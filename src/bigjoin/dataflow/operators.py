@@ -18,9 +18,9 @@ from bigjoin.dataflow.blocks import Block, Counts, Prefixes, Proposals, where
 from bigjoin.dataflow.itinerary import Itinerary, Stop, Visit
 from bigjoin.dataflow.waiting import batches, codes_that_travel
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundExtender, BoundPlan, BoundStep
-from bigjoin.join.constraints import Filter
-from bigjoin.join.extend import Counted, check
+from bigjoin.joins.bind import BoundExtender, BoundPlan, BoundStep
+from bigjoin.joins.constraints import Filter
+from bigjoin.joins.extend import Counted, check
 from bigjoin.kernels.compare import NOT_EQUAL, compare_extensions, count_differing
 from bigjoin.kernels.count import count_extensions
 from bigjoin.kernels.flatten import flatten_extensions

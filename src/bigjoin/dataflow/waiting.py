@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.blocks import Counts, join, pack, unpack
 from bigjoin.index.trie import Codes
-from bigjoin.join.extend import Counted
-from bigjoin.join.queue import Queue
+from bigjoin.joins.extend import Counted
+from bigjoin.joins.queue import Queue
 
 _HEADER = 16
 

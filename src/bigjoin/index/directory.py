@@ -8,6 +8,7 @@ DIR/build-<unique>/*.arrow   ids and properties (Arrow IPC, uncompressed)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,14 +18,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bigjoin.errors import IndexFormatError
+from bigjoin.errors import IndexFormatError, QueryError
 from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.shards import Shards
-from bigjoin.index.trie import Level, Trie
+from bigjoin.index.trie import Level, Trie, build_trie, single_list
 from bigjoin.query.plan import Version
-from bigjoin.query.statistics import ListStatistics, RelationStatistics, Statistics
+from bigjoin.query.query import Constant
+from bigjoin.query.statistics import GRAPH, ListStatistics, RelationStatistics, Statistics
+from bigjoin.query.view import View, view_of
 
 VERTEX = "vertex"
 """The domain of a graph's vertices."""
@@ -105,8 +108,39 @@ class Index:
         """Return the trie of a relation in a column order, which may be shorter than the relation is wide."""
         del version  # an index that was never updated is the same at every version
         if (relation, columns) not in self._tries:
-            self._tries[relation, columns] = self._map_trie(relation, columns)
+            view = view_of(relation)
+            made = self._map_trie(relation, columns) if view is None else self._view(view, columns)
+            self._tries[relation, columns] = made
         return self._tries[relation, columns]
+
+    def _view(self, view: View, columns: tuple[int, ...]) -> Trie:
+        """Return the trie of a view in a column order: one that the index holds, or part of one, or one made here and now."""
+        entry = self.manifest["relations"][view.relation]
+        wanted = tuple(view.kept[c] for c in columns)
+        codes = {column: self._code(view.relation, column, constant) for column, constant in view.constants}
+        with suppress(IndexFormatError):
+            if not codes:
+                return self._map_trie(view.relation, wanted)
+            if len(wanted) == 1 and None not in codes.values():
+                lists = self._map_trie(view.relation, (*codes, *wanted))
+                node = int(lists.nodes([np.array([code]) for code in codes.values()], 1)[0])
+                return single_list(
+                    lists.values[lists.offsets[node] : lists.offsets[node + 1]] if node >= 0 else lists.values[:0]
+                )
+        order = max((_columns(text) for text in entry["orders"]), key=len)
+        trie = self.extensions(view.relation, order)
+        tuples = dict(zip(order, trie.tuples(np.arange(len(trie))), strict=True))
+        chosen = np.ones(len(trie), np.bool_)
+        for column, code in codes.items():
+            chosen &= tuples[column] == code if code is not None else False
+        return build_trie([tuples[c][chosen] for c in wanted], self.manifest["domains"][entry["domains"][wanted[0]]]["size"])
+
+    def _code(self, relation: str, column: int, constant: Constant) -> int | None:
+        """Return the code of a constant in a column, None if it does not have it; raise QueryError if it never could."""
+        dictionary = self.dictionaries[self.manifest["relations"][relation]["domains"][column]]
+        if not dictionary.comparable(constant.value):
+            raise QueryError(f"{constant} cannot be compared with values of {relation!r}, which are {dictionary.type}")
+        return dictionary.code(constant.value)
 
     @cached_property
     def dictionaries(self) -> dict[str, Dictionary | RowNumbers]:
@@ -211,6 +245,7 @@ def _statistics(entry: dict[str, Any]) -> RelationStatistics:
         lists={_columns(text): ListStatistics(**order["lists"]) for text, order in entry["orders"].items()},
         catalogue=entry.get("catalogue", {}),
         rows=_statistics(entry["rows"]) if "rows" in entry else None,
+        columns=tuple(entry.get("columns", GRAPH if len(entry["domains"]) == 2 else ())),
     )
 
 

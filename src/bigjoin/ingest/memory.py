@@ -20,7 +20,7 @@ TABLE = "the table"
 
 def open_table(rows: Any, kind: Kind, *, columns: Sequence[str] | None, properties: bool) -> tuple[Table, list[pa.RecordBatch]]:
     """Return what is known of an Arrow table or a pandas frame, and its rows."""
-    table = rows if isinstance(rows, pa.Table) else _from_pandas(rows)
+    table = rows if isinstance(rows, pa.Table) else from_pandas(rows)
     keys, others = choose(kind, table.column_names, TABLE, columns=columns, properties=properties)
     types = [id_type(table.schema.field(name).type, name, TABLE) for name in keys]
     common = types[0] if len(types) == 1 else common_type(types[0], types[1])
@@ -49,7 +49,7 @@ def _span(batches: list[pa.RecordBatch], keys: int) -> tuple[int, int] | None:
     return (min(end["min"] for end in ends), max(end["max"] for end in ends)) if ends else None
 
 
-def _from_pandas(frame: Any) -> pa.Table:
+def from_pandas(frame: Any) -> pa.Table:
     """Return a pandas frame as a table, with UUIDs as text."""
     uuids = {name for name in frame.columns if frame[name].dtype == object and isinstance(_first(frame[name]), UUID)}
     if uuids:

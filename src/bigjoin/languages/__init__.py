@@ -19,6 +19,7 @@ class Flags(TypedDict, total=False):
     unique: bool
     induced: bool
     cross_product: bool
+    deduplicate: bool
 
 
 def parse(text: str, **flags: Unpack[Flags]) -> Query:
@@ -39,6 +40,7 @@ def refine(
     unique: bool = False,
     induced: bool = False,
     cross_product: bool = False,
+    deduplicate: bool = False,
 ) -> Query:
     """Return a query with further filters, properties in its head, and flags, validated; what it has already stays."""
     filters = query.filters + (datalog.parse_filters(where) if where and where.strip() else ())
@@ -51,6 +53,7 @@ def refine(
             unique=unique or query.unique,
             induced=induced or query.induced,
             cross_product=cross_product or query.cross_product,
+            deduplicate=deduplicate or query.deduplicate,
         )
     )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,8 @@ class _Build(Transformer):  # type: ignore[misc]
     def __init__(self, text: str) -> None:
         super().__init__()
         self.text = text
+        self.fresh: list[str] = []
+        self.constants: list[Comparison] = []
 
     def _span(self, meta: Meta) -> Span:
         return Span(self.text, meta.start_pos, meta.end_pos)
@@ -78,12 +82,36 @@ class _Build(Transformer):  # type: ignore[misc]
     def head(self, _: Meta, parts: list[Token]) -> tuple[str, list[Operand]]:
         return str(parts[0]), [self._operand(token) for token in parts[1:]]
 
-    def atom(self, meta: Meta, names: list[Token]) -> Atom:
-        return Atom(str(names[0]), tuple(map(str, names[1:])), span=self._span(meta))
+    def atom(self, meta: Meta, parts: list[Any]) -> Atom:
+        relation, *arguments = parts
+        named = [argument for argument in arguments if isinstance(argument, tuple)]
+        columns = tuple(name for name, _ in named)
+        if len(set(columns)) < len(columns):
+            raise QueryError("an atom names a column twice", self._span(meta), "give each column one attribute")
+        attributes = tuple(self._argument(token) for token in [argument for _, argument in named] or arguments)
+        return Atom(str(relation), attributes, columns=columns, span=self._span(meta))
+
+    def named(self, _: Meta, tokens: list[Token]) -> tuple[str, Token]:
+        return (_text(tokens[0]) if tokens[0].type == "STRING" else str(tokens[0])), tokens[1]
 
     def negated(self, meta: Meta, parts: list[Any]) -> Atom:
-        atom = parts[1]
-        return Atom(atom.relation, atom.attributes, negated=True, span=self._span(meta))
+        atom: Atom = parts[1]
+        return replace(atom, negated=True, span=self._span(meta))
+
+    def optional(self, meta: Meta, parts: list[Any]) -> Atom:
+        atom: Atom = parts[1]
+        return replace(atom, optional=True, span=self._span(meta))
+
+    def _argument(self, token: Token) -> str:
+        """Return the attribute for an argument of an atom: a constant, or `_`, gets one that nobody else has."""
+        if token.type == "NAME" and token != "_":
+            return str(token)
+        fresh = next(name for n in count(1) if (name := f"_{n}") not in self.fresh and name not in self.text)
+        self.fresh.append(fresh)
+        if token.type != "NAME":
+            span = Span(self.text, token.start_pos, token.end_pos)
+            self.constants.append(Comparison(fresh, "=", self._operand(token), span))
+        return fresh
 
     def comparison(self, meta: Meta, parts: list[Token]) -> Comparison:
         left, operator, right = parts
@@ -105,7 +133,7 @@ class _Build(Transformer):  # type: ignore[misc]
             name=name,
             head=tuple(head),
             atoms=tuple(part for part in body if isinstance(part, Atom)),
-            filters=tuple(part for part in body if isinstance(part, Comparison)),
+            filters=(*(part for part in body if isinstance(part, Comparison)), *self.constants),
         )
 
     def _operand(self, token: Token) -> Operand:
@@ -120,7 +148,12 @@ class _Build(Transformer):  # type: ignore[misc]
             case "DECIMAL":
                 return Constant(float(token))
             case _:
-                return Constant(re.sub(r"\\(.)", r"\1", token[1:-1]))
+                return Constant(_text(token))
+
+
+def _text(token: Token) -> str:
+    """Return what a quoted string says."""
+    return re.sub(r"\\(.)", r"\1", token[1:-1])
 
 
 def _syntax_error(text: str, start: str, error: UnexpectedInput) -> QueryError:
@@ -143,9 +176,7 @@ def _hint(text: str, start: str, error: UnexpectedInput, position: int) -> str:
     if start == "properties":
         return "list properties, for example a.name, b.name"
     if inside_atom and re.match(r"\.|\w+\.", text[position:]):
-        return "atoms take attributes only; for a property, write edge(a,b), a.name = 'x'"
-    if inside_atom and re.match(r"[-+.\d\"']", text[position:]):
-        return "atoms take attributes only; for a constant, write edge(a,b), b = 5"
+        return "atoms take attributes and constants; for a property, write edge(a,b), a.name = 'x'"
     names: set[str] = set()
     if isinstance(error, UnexpectedToken):
         names = set(error.accepts or error.expected)

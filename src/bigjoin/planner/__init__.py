@@ -16,7 +16,7 @@ from bigjoin.planner.keep_distinct import keep_distinct
 from bigjoin.planner.order_attributes import order_attributes, refuse_disconnected
 from bigjoin.planner.plan_count import plan_count
 from bigjoin.planner.read_pairs import read_pairs
-from bigjoin.planner.resolve_relations import resolve_relations
+from bigjoin.planner.resolve_relations import check_domains, resolve_relations
 from bigjoin.planner.resolve_terms import resolve_terms
 from bigjoin.planner.simplify import simplify
 from bigjoin.query.nest import CountPlan, Term
@@ -25,7 +25,7 @@ from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 
 MEANING = (
-    resolve_relations,
+    check_domains,
     resolve_terms,
     read_pairs,
     expand_induced,
@@ -47,7 +47,7 @@ def plan(query: Query, statistics: Statistics, *, order: tuple[str, ...] | None 
     """Return the plan for a query; `order` overrules the planner's attribute order."""
     if order is not None and sorted(order) != sorted(query.attributes):
         raise ValueError(f"the order {order} is not one of the attributes {query.attributes}")
-    draft = Draft(query, statistics, query.atoms, query.filters, order=order or ())
+    draft = _draft(query, statistics, order or ())
     for transform in PASSES:
         draft = transform(draft)
     assert draft.plan is not None
@@ -64,8 +64,13 @@ def factorized_plan(query: Query, statistics: Statistics) -> Term:
     return factorize(_meant(query, statistics))
 
 
+def _draft(query: Query, statistics: Statistics, order: tuple[str, ...] = ()) -> Draft:
+    resolved = resolve_relations(query, statistics)
+    return Draft(resolved, statistics, resolved.atoms, resolved.filters, order=order)
+
+
 def _meant(query: Query, statistics: Statistics) -> Draft:
-    draft = Draft(query, statistics, query.atoms, query.filters)
+    draft = _draft(query, statistics)
     for transform in MEANING:
         draft = transform(draft)
     refuse_disconnected(draft)

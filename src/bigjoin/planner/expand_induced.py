@@ -19,7 +19,7 @@ def expand_induced(draft: Draft) -> Draft:
         return draft
     added = []
     for relation in dict.fromkeys(atom.relation for atom in draft.positive):
-        statistics = draft.statistics.relations[relation]
+        statistics = draft.statistics.relation(relation)
         if statistics.arity == 1:
             continue
         asked = {atom.attributes for atom in draft.positive if atom.relation == relation}

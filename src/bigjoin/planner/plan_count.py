@@ -232,7 +232,7 @@ def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:
     merged = replace(draft, atoms=atoms, filters=filters, restrictions=limits)
     loops = (a for a in atoms if not a.negated and len(a.attributes) > 1 and len(set(a.attributes[:2])) == 1)
     if any(
-        draft.statistics.relations[a.relation].loops == 0 and draft.statistics.relations[a.relation].arity == 2 for a in loops
+        draft.statistics.relation(a.relation).loops == 0 and draft.statistics.relation(a.relation).arity == 2 for a in loops
     ):
         return None
     if any(smaller == larger for smaller, larger in ordered_pairs(limits)):

@@ -1,22 +1,32 @@
-"""Refuse atoms that the source cannot answer: unknown relations, the wrong number of attributes, values of two domains."""
+"""Find what atoms read: columns by name or place, and views where they leave some out; refuse what a source cannot answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from bigjoin.errors import QueryError, did_you_mean
 from bigjoin.planner.draft import Draft
-from bigjoin.query.query import Atom
-from bigjoin.query.statistics import RelationStatistics
+from bigjoin.query.query import Atom, Constant, Operand, Query
+from bigjoin.query.statistics import GRAPH, RelationStatistics, Statistics
+from bigjoin.query.view import Column, View
 
 
-def resolve_relations(draft: Draft) -> Draft:
-    """Return the draft unchanged if its relations exist and fit."""
-    known = draft.statistics.relations
-    for atom in draft.atoms:
-        if atom.relation not in known:
-            hint = did_you_mean(atom.relation, known) or f"the source has {', '.join(sorted(known))}"
-            raise QueryError(f"there is no relation {atom.relation!r}", atom.span, hint)
-        if len(atom.attributes) != draft.statistics.of(atom).arity:
-            raise _misfit(atom, known[atom.relation])
+def resolve_relations(query: Query, statistics: Statistics) -> Query:
+    """Return the query with every atom's attributes in the order of what it reads: a relation, its rows, or a view.
+
+    A positive atom that names some columns reads the relation as if it had no others. A negated one with `_`, or with
+    constants, says that there is no such tuple.
+    """
+    constants = {f.left: f.right for f in query.filters if f.op == "=" and isinstance(f.right, Constant)}
+    atoms = tuple(_resolved(atom, query, statistics, constants) for atom in query.atoms)
+    bound = {a for atom in atoms for a in atom.attributes}
+    filters = tuple(f for f in query.filters if bound.issuperset(f.attributes))
+    return replace(query, atoms=atoms, filters=filters)
+
+
+def check_domains(draft: Draft) -> Draft:
+    """Return the draft unchanged if no attribute has values of two domains."""
     domains = {a: draft.domain(a) for a in draft.attributes}
     for atom in draft.atoms:
         for attribute, domain in zip(atom.attributes, draft.statistics.of(atom).domains, strict=True):
@@ -24,6 +34,49 @@ def resolve_relations(draft: Draft) -> Draft:
                 message = f"{attribute!r} is {_a(domains[attribute])} elsewhere, and {_a(domain)} here"
                 raise QueryError(message, atom.span, "use two attributes")
     return draft
+
+
+def _resolved(atom: Atom, query: Query, statistics: Statistics, constants: Mapping[Operand, Constant]) -> Atom:
+    relation = _relation(atom, statistics)
+    attributes: list[str | None] = list(atom.attributes)
+    if atom.columns:
+        attributes = _by_name(atom, relation)
+    elif len(attributes) != statistics.of(atom).arity:
+        raise _misfit(atom, relation)
+    if atom.negated and len(attributes) > relation.arity and attributes[-1] not in query.attributes:
+        attributes.pop()  # without any edge between the two there is none with an id
+    columns: list[Column] = []
+    for attribute in attributes:
+        if attribute is None or (atom.negated and attribute not in query.attributes):
+            columns.append("left out" if attribute is None else constants.get(attribute, "left out"))
+        else:
+            columns.append("kept")
+    kept = tuple(a for a, column in zip(attributes, columns, strict=True) if a is not None and column == "kept")
+    if not kept:
+        hint = "name an attribute that another atom binds" if atom.negated else "name at least one column"
+        raise QueryError(f"'{atom}' says nothing about the others", atom.span, hint)
+    name = atom.relation if len(kept) == len(columns) else View(atom.relation, tuple(columns)).name
+    return replace(atom, relation=name, attributes=kept, columns=())
+
+
+def _relation(atom: Atom, statistics: Statistics) -> RelationStatistics:
+    known = statistics.relations
+    try:
+        return statistics.relation(atom.relation)
+    except KeyError:
+        hint = did_you_mean(atom.relation, known) or f"the source has {', '.join(sorted(known))}"
+        raise QueryError(f"there is no relation {atom.relation!r}", atom.span, hint) from None
+
+
+def _by_name(atom: Atom, relation: RelationStatistics) -> list[str | None]:
+    """Return the attribute of each column of a relation, None for those that an atom does not name."""
+    given = dict(zip(atom.columns, atom.attributes, strict=True))
+    for column in given:
+        if column not in relation.columns:
+            names = ", ".join(relation.columns) or "without names: write attributes in their order"
+            hint = did_you_mean(column, relation.columns) or f"its columns are {names}"
+            raise QueryError(f"{atom.relation!r} has no column {column!r}", atom.span, hint)
+    return [given.get(column) for column in relation.columns]
 
 
 def _a(domain: str) -> str:
@@ -38,7 +91,7 @@ def _misfit(atom: Atom, relation: RelationStatistics) -> QueryError:
     if relation.rows is not None:
         message = f"{name!r} has {columns}, and an edge id as one more, not {asked}"
         return QueryError(message, atom.span, f"{hint}, or {name}({', '.join('abcdefgh'[:arity])}, e) to name the edge")
-    if arity == 2 and asked == 3:
+    if relation.columns == GRAPH and asked == 3:
         message = f"this index keeps no edge ids for {name!r}: it has {columns}, not {asked}"
         hint += ", or build the index from a table with further columns or with --parallel (parallel=True), which keeps them"
         return QueryError(message, atom.span, hint)

@@ -276,6 +276,6 @@ class Search:
         """Return an atom or filter as text, both directions of a symmetric relation alike."""
         if isinstance(part, Comparison):
             return str(part.canonical())
-        if self.draft.statistics.relations[part.relation].symmetric:
+        if self.draft.statistics.relation(part.relation).symmetric:
             return f"{part.negated} {part.relation} {sorted(part.attributes[:2])} {part.attributes[2:]}"
         return str(part)

@@ -22,7 +22,7 @@ def simplify(draft: Draft) -> Draft:
 
 def canonical_atom(atom: Atom, draft: Draft) -> Atom:
     """Return the atom, or its mirror image where the relation is symmetric and that one comes first."""
-    if not draft.statistics.relations[atom.relation].symmetric:
+    if not draft.statistics.relation(atom.relation).symmetric:
         return atom
     rank = {attribute: i for i, attribute in enumerate(draft.attributes)}
     return replace(atom, attributes=(*sorted(atom.attributes[:2], key=rank.__getitem__), *atom.attributes[2:]))

@@ -62,6 +62,10 @@ class Atom:
     relation: str
     attributes: tuple[str, ...]
     negated: bool = False
+    optional: bool = False
+    """Whether a match may do without: its further attributes are then NULL."""
+    columns: tuple[str, ...] = ()
+    """The names of the columns that the attributes stand for; without, they are the relation's, in its order."""
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def renamed(self, names: dict[str, str]) -> Atom:
@@ -69,7 +73,9 @@ class Atom:
         return replace(self, attributes=tuple(names[a] for a in self.attributes))
 
     def __str__(self) -> str:
-        return f"{'not ' if self.negated else ''}{self.relation}({', '.join(self.attributes)})"
+        named = [f"{column}: {attribute}" for column, attribute in zip(self.columns, self.attributes, strict=False)]
+        sign = "not " if self.negated else "optional " if self.optional else ""
+        return f"{sign}{self.relation}({', '.join(named or self.attributes)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,8 @@ def _renamed(side: Operand, names: dict[str, str]) -> Operand:
 class Query:
     """A rule `name(head) := atoms, filters` and the meaning its flags give it.
 
-    The head lists every attribute, and perhaps properties of some: columns of the result.
+    The head lists attributes, and perhaps properties of some: columns of the result. A match binds every attribute, so where
+    the head leaves some out, rows repeat; with `deduplicate` they do not.
 
     Without flags a match is any binding of the attributes that satisfies every atom (a homomorphism). `distinct`: a
     match's values differ. `unique`: distinct, and one match for each class under the query's automorphisms. `induced`:
@@ -141,6 +148,7 @@ class Query:
     unique: bool = False
     induced: bool = False
     cross_product: bool = False
+    deduplicate: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -149,7 +157,18 @@ class Query:
 
     @property
     def positive(self) -> tuple[Atom, ...]:
-        return tuple(atom for atom in self.atoms if not atom.negated)
+        return tuple(atom for atom in self.atoms if not (atom.negated or atom.optional))
+
+    @property
+    def optional(self) -> tuple[Atom, ...]:
+        return tuple(atom for atom in self.atoms if atom.optional)
+
+    @property
+    def projects(self) -> bool:
+        """Whether the head leaves out an attribute that may have several values beside those of the others."""
+        listed = {term for term in self.head if isinstance(term, str)}
+        fixed = {f.left for f in self.filters if f.op == "=" and isinstance(f.right, Constant)}
+        return not {a for atom in self.atoms if not atom.negated for a in atom.attributes} <= listed | fixed
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -162,19 +181,20 @@ class Query:
 
     def __str__(self) -> str:
         body = ", ".join(str(part) for part in (*self.atoms, *self.filters))
-        flags = [flag for flag in ("distinct", "unique", "induced") if getattr(self, flag)]
+        flags = [flag for flag in ("distinct", "unique", "induced", "deduplicate") if getattr(self, flag)]
         return f"{self.name}({', '.join(map(str, self.head))}) := {body}" + (f"  [{', '.join(flags)}]" if flags else "")
 
 
 def validate(query: Query) -> Query:
     """Return the query if every attribute it speaks of is bound by a positive atom; raise QueryError otherwise."""
-    bound = query.attributes
-    if not bound:
-        raise QueryError("a query needs at least one atom that is not negated", hint="for example edge(a, b)")
+    if not query.attributes:
+        raise QueryError("a query needs at least one atom that is neither negated nor optional", hint="for example edge(a, b)")
+    bound = tuple(dict.fromkeys((*query.attributes, *(a for atom in query.optional for a in atom.attributes))))
+    open_ = {a for atom in query.atoms if atom.negated for a in atom.attributes if a.startswith("_")}
     parts: list[Atom | Comparison] = [*query.atoms, *query.filters]
     for part in parts:
         for attribute in part.attributes:
-            if attribute not in bound:
+            if attribute not in bound and attribute not in open_:
                 raise QueryError(
                     f"attribute {attribute!r} in '{part}' is not bound by any atom",
                     part.span,
@@ -188,11 +208,6 @@ def validate(query: Query) -> Query:
     named = [term for term in query.head if isinstance(term, str)]
     if len(set(named)) != len(named):
         raise QueryError("the head names an attribute twice", hint=f"write {query.name}({', '.join(bound)})")
-    if missing := [a for a in bound if a not in named]:
-        raise QueryError(
-            f"the head of {query.name!r} leaves out {', '.join(missing)}",
-            hint=f"a match binds every attribute: write {query.name}({', '.join(bound)}), and select columns afterwards",
-        )
     taken: dict[str, Term] = {attribute: attribute for attribute in named}
     for term in query.head:
         if isinstance(term, Property) and taken.setdefault(term.column, term) is not term:

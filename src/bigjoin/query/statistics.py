@@ -7,6 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from bigjoin.query.query import Atom
+from bigjoin.query.view import view_of
+
+GRAPH = ("src", "dst")
+"""The columns of a relation of edges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class RelationStatistics:
     """The relation with one column more, the id of a row: one tuple for each row of the source."""
     catalogue: Mapping[str, float] = field(default_factory=dict)
     """Average extensions of small patterns, from a sample (`index/catalogue.py` says how they are named); perhaps none."""
+    columns: tuple[str, ...] = ()
+    """The names of its columns, if they have any."""
 
     @property
     def arity(self) -> int:
@@ -53,9 +59,17 @@ class Statistics:
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By domain: the names of its properties, and their Arrow types as text."""
 
+    def relation(self, name: str) -> RelationStatistics:
+        """Return the statistics of a relation, or of a view of one: any column order of that can be had."""
+        view = view_of(name)
+        if view is None:
+            return self.relations[name]
+        whole = self.relations[view.relation]
+        return RelationStatistics(tuple(whole.domains[c] for c in view.kept), whole.tuples, loops=1)
+
     def of(self, atom: Atom) -> RelationStatistics:
         """Return the statistics of what an atom reads: its relation, or the rows of it if it has one attribute more."""
-        relation = self.relations[atom.relation]
+        relation = self.relation(atom.relation)
         return relation.rows if relation.rows is not None and len(atom.attributes) > relation.arity else relation
 
     def is_id(self, domain: str, name: str) -> bool:
@@ -74,6 +88,7 @@ def assumed_graph(*, symmetric: bool, properties: Iterable[str] = ()) -> Statist
         loops=0 if symmetric else 1,
         lists={(0, 1): lists, (1, 0): lists},
         catalogue=_assumed_catalogue((0,) if symmetric else (0, 1)),
+        columns=GRAPH,
     )
     rows = replace(
         edge,

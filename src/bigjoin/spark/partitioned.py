@@ -36,7 +36,7 @@ from bigjoin.dataflow.seeds import WorkerSeeds, seeds_of_tasks, tuples_of_worker
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundPlan, bind
+from bigjoin.joins.bind import BoundPlan, bind
 from bigjoin.kernels.jit import compilations
 from bigjoin.query.plan import Plan
 from bigjoin.spark.exchange import Inbox, Outbox, exchange, exchanging

@@ -23,8 +23,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from bigjoin.index.directory import Index
-from bigjoin.join.bind import Output, outputs
-from bigjoin.join.compiled import Counting, Listing, Range, Rows
+from bigjoin.joins.bind import Output, outputs
+from bigjoin.joins.compiled import Counting, Listing, Range, Rows
 from bigjoin.kernels.jit import compilations
 from bigjoin.query.nest import CountPlan, Term
 from bigjoin.query.query import Query

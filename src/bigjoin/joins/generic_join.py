@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundPlan
-from bigjoin.join.extend import Counted, count, count_extended, extend
-from bigjoin.join.queue import Queue
-from bigjoin.join.seeds import read_seeds
+from bigjoin.joins.bind import BoundPlan
+from bigjoin.joins.extend import Counted, count, count_extended, extend
+from bigjoin.joins.queue import Queue
+from bigjoin.joins.seeds import read_seeds
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.join.extend import Counted, concatenate
+from bigjoin.joins.extend import Counted, concatenate
 
 
 @dataclass(slots=True)

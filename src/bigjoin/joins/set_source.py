@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from bigjoin.index.trie import Trie
-from bigjoin.join.bind import Binder, BoundExtender
-from bigjoin.join.constraints import Filter
-from bigjoin.join.source_text import SourceText, Value
-from bigjoin.join.stages import Bound, BoundLoop, List, SetOf
+from bigjoin.joins.bind import Binder, BoundExtender
+from bigjoin.joins.constraints import Filter
+from bigjoin.joins.source_text import SourceText, Value
+from bigjoin.joins.stages import Bound, BoundLoop, List, SetOf
 from bigjoin.kernels import compare
 from bigjoin.query.nest import Term
 

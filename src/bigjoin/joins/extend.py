@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundExtender, BoundStep
+from bigjoin.joins.bind import BoundExtender, BoundStep
 from bigjoin.kernels.compare import NOT_EQUAL, compare_extensions, count_compared, count_differing
 from bigjoin.kernels.count import count_extensions
 from bigjoin.kernels.flatten import flatten_extensions

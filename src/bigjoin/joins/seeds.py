@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundPlan, BoundSeed
-from bigjoin.join.extend import check, minimum_counts
+from bigjoin.joins.bind import BoundPlan, BoundSeed
+from bigjoin.joins.extend import check, minimum_counts
 
 SAMPLE = 1 << 20
 """How many seeds are looked at to estimate where the work lies."""

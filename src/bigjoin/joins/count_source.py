@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
-from bigjoin.join.bind import Binder
-from bigjoin.join.set_source import SetSource
-from bigjoin.join.source_text import Value
-from bigjoin.join.stages import BoundLoop
+from bigjoin.joins.bind import Binder
+from bigjoin.joins.set_source import SetSource
+from bigjoin.joins.source_text import Value
+from bigjoin.joins.stages import BoundLoop
 from bigjoin.query.nest import Term
 
 Sink = Callable[[list[str]], None]

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.join.bind import Binder, Relations
-from bigjoin.join.count_source import CountSource
-from bigjoin.join.list_source import ListSource
-from bigjoin.join.set_source import SetSource
-from bigjoin.join.stages import BoundLoop
+from bigjoin.joins.bind import Binder, Relations
+from bigjoin.joins.count_source import CountSource
+from bigjoin.joins.list_source import ListSource
+from bigjoin.joins.set_source import SetSource
+from bigjoin.joins.stages import BoundLoop
 from bigjoin.kernels.generated import load
 from bigjoin.query.nest import Term
 from bigjoin.query.query import Query

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bigjoin.index.trie import Trie
-from bigjoin.join.bind import Binder, BoundExtender
-from bigjoin.join.constraints import Condition
+from bigjoin.joins.bind import Binder, BoundExtender
+from bigjoin.joins.constraints import Condition
 from bigjoin.kernels.compare import NOT_EQUAL
 from bigjoin.query.nest import Loop, Term
 from bigjoin.query.plan import ordered_pairs

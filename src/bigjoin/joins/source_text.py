@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.trie import Trie
-from bigjoin.join.bind import Binder
-from bigjoin.join.stages import SetOf, bind_nest
+from bigjoin.joins.bind import Binder
+from bigjoin.joins.stages import SetOf, bind_nest
 from bigjoin.kernels.walk import own_positions
 from bigjoin.query.nest import Term
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bigjoin.index.dictionary import Dictionary, RowNumbers, code_type
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
-from bigjoin.join.constraints import Condition, Filter, Window, constrain
+from bigjoin.joins.constraints import Condition, Filter, Window, constrain
 from bigjoin.query.plan import Extender, Plan, Restriction, Version
 from bigjoin.query.query import Comparison, Property, Query, Term, attribute_of
 from bigjoin.query.statistics import Statistics

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bigjoin.join.bind import Binder
-from bigjoin.join.set_source import SetSource
-from bigjoin.join.stages import BoundLoop
+from bigjoin.joins.bind import Binder
+from bigjoin.joins.set_source import SetSource
+from bigjoin.joins.stages import BoundLoop
 from bigjoin.query.nest import Term
 
 

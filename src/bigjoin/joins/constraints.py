@@ -18,7 +18,7 @@ from bigjoin.errors import QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.trie import Codes
 from bigjoin.index.values import BOOLEAN, BYTES, NUMBER, TEXT, TIME, Column, constant, kind
-from bigjoin.join.properties import COMPARE, joint_keys, presence, satisfying
+from bigjoin.joins.properties import COMPARE, joint_keys, presence, satisfying
 from bigjoin.kernels import compare
 from bigjoin.query.plan import Restriction
 from bigjoin.query.query import Comparison, Constant, Operand, Term, attribute_of

@@ -1,0 +1,369 @@
+"""What can be asked of relations in an index: count, exists, find, write, explain. A graph is asked the same as any others."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import Any, Unpack
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bigjoin.defaults import BATCH_SIZE, PROPOSALS, check_strategy
+from bigjoin.errors import BigjoinError, QueryError
+from bigjoin.explain import explain
+from bigjoin.index.directory import Index
+from bigjoin.joins.bind import bind
+from bigjoin.languages import Flags, parse, refine
+from bigjoin.output import assemble, check_target, staging
+from bigjoin.planner import count_plan, factorized_plan, plan
+from bigjoin.planner.agm import agm_bound
+from bigjoin.planner.resolve_relations import resolve_relations
+from bigjoin.query.nest import Term, nest_of
+from bigjoin.query.optional import branches
+from bigjoin.query.plan import Plan
+from bigjoin.query.query import Query
+from bigjoin.query.statistics import Statistics
+from bigjoin.spark import partitioned, shared
+from bigjoin.spark.choose import choose
+from bigjoin.spark.frames import schema_of_frame, write_frame
+from bigjoin.spark.session import get_session, parallelism
+
+KEPT_JOBS = 256
+"""Counts of which the plan is remembered."""
+
+WORKERS = 4
+"""Workers for each core, where nobody says how many and the index is not dealt to any."""
+
+
+class Count(int):
+    """The number of matches: an int, with the figures of the run that found it."""
+
+    seconds: float
+    strategy: str
+    workers: int
+    _stats: dict[str, Any]
+    _asked: tuple[Query, Statistics]
+
+    @cached_property
+    def stats(self) -> dict[str, Any]:
+        """The rounds, steps, memory and seconds of the run, and the AGM bound beside them."""
+        return {**self._stats, "agm": agm_bound(*self._asked)}
+
+
+class Explanation(str):
+    """A plan and what to expect of it, as text; with the figures of the run, if there was one."""
+
+    __slots__ = ("stats",)
+    stats: dict[str, Any] | None
+
+
+class Verbs(ABC):
+    """Relations in an index, ready for queries."""
+
+    _spark: SparkSession | None
+
+    @abstractmethod
+    def _index_for(self, query: Query) -> Index:
+        """Return an index that holds what a query reads."""
+
+    @cached_property
+    def _count_jobs(self) -> dict[tuple[Path, str, int], tuple[shared.CountJob, DataFrame]]:
+        """Plans of counts, cut for tasks: a query that is asked again, of an index that never changes, has the same one."""
+        return {}
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that runs queries: the one given, the active one, or a local one that starts now."""
+        if self._spark is None:
+            self._spark = get_session()
+        return self._spark
+
+    @property
+    def _session(self) -> SparkSession | None:
+        """The session that queries would run in, if there is one already."""
+        return self._spark or SparkSession.getActiveSession()
+
+    def count(
+        self,
+        query: str | Query,
+        *,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int | None = None,
+        progress: Callable[[float], None] | None = None,
+        **flags: Unpack[Flags],
+    ) -> Count:
+        """Return the number of matches, an int that carries the `stats` of the run.
+
+        With `deduplicate`, of rows that differ, if the head leaves attributes out.
+        """
+        spark = self.spark  # may start a session, which is not the query's time
+        parallelism(spark)  # asks a cluster, now and then, by a job of its own
+        asked = _query(query, flags)
+        index = self._index_for(asked)
+        if asked.deduplicate and asked.projects:
+            return self._count_rows(asked, index, strategy, workers, batch_size)
+        options = (index, strategy, workers, batch_size, progress)
+        return _added([self._count(branch, *options) for branch in _branches(asked, index)])
+
+    def _count(
+        self,
+        asked: Query,
+        index: Index,
+        strategy: str,
+        workers: int | None,
+        batch_size: int | None,
+        progress: Callable[[float], None] | None,
+    ) -> Count:
+        started = time.perf_counter()
+        chosen = self._choose(index, strategy, workers=(workers, 1), batch_size=(batch_size, 1))
+        if chosen == "partitioned":
+            spread = self._partitioned(asked, index, workers, batch_size)
+            planned, dealt_to = time.perf_counter(), spread.workers
+            number, stats = partitioned.count(self.spark, spread, progress=progress)
+        else:
+            job, frame = self._count_job(asked, index, workers or parallelism(self.spark))
+            planned, dealt_to = time.perf_counter(), len(job.ranges)
+            number, stats = shared.count(self.spark, job, frame=frame, progress=progress)
+            tuples = sum(relation.tuples for relation in index.statistics.relations.values())
+            stats["index_tuples"] = {"max": tuples, "mean": tuples}
+        finished = time.perf_counter()
+        count = Count(number)
+        count.seconds, count.strategy, count.workers = finished - started, chosen, dealt_to
+        count._stats = {**stats, "seconds": {"plan": planned - started, "run": finished - planned}}
+        count._asked = asked, index.statistics
+        return count
+
+    def _count_rows(self, asked: Query, index: Index, strategy: str, workers: int | None, batch_size: int | None) -> Count:
+        """Count rows that differ, by Spark."""
+        started = time.perf_counter()
+        chosen = self._choose(index, strategy, workers=(workers, 1), batch_size=(batch_size, 1))
+        if not asked.head:
+            asked = replace(asked, head=asked.attributes[:1])
+            number = int(self.exists(asked, strategy=strategy, workers=workers, batch_size=batch_size))
+        else:
+            number = self.find(asked, strategy=strategy, workers=workers, batch_size=batch_size).count()
+        count = Count(number)
+        count.seconds, count.strategy = time.perf_counter() - started, chosen
+        count.workers = workers or parallelism(self.spark)
+        nothing: dict[str, Any] = {"steps": [], "bytes": 0, "load": {"max": 0, "mean": 0.0}}
+        count._stats = {"rounds": 1, **nothing, "seconds": {"run": count.seconds}}
+        count._asked = asked, index.statistics
+        return count
+
+    def exists(
+        self,
+        query: str | Query,
+        *,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int | None = None,
+        **flags: Unpack[Flags],
+    ) -> bool:
+        """Tell whether there is a match: the join stops at the first."""
+        asked = _query(query, flags)
+        atoms = tuple(atom for atom in asked.atoms if not atom.optional)
+        known = {attribute for atom in atoms for attribute in atom.attributes}
+        filters = tuple(f for f in asked.filters if known.issuperset(f.attributes))
+        first = replace(asked, atoms=atoms, filters=filters, head=asked.attributes[:1], deduplicate=False)
+        return self.find(first, limit=1, strategy=strategy, workers=workers, batch_size=batch_size).count() > 0
+
+    def find(
+        self,
+        query: str | Query,
+        *,
+        limit: int | None = None,
+        factorized: bool = False,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int | None = None,
+        **flags: Unpack[Flags],
+    ) -> DataFrame:
+        """Return the matches as a Spark DataFrame with a column for each attribute of the head.
+
+        Factorized, a row stands for many matches: attributes that are independent once the others are bound are arrays, and
+        the matches of a row are the combinations of their values. A limit then counts rows.
+
+        Lazy, like any DataFrame: each action runs the join again (persist the frame to keep the rows), and it reads this
+        index, so use it before `close`. With a limit the join stops as soon as it has that many. Not so under the partitioned
+        strategy, whose rounds run now: the frame then reads the matches from scratch files, until Python exits.
+        """
+        asked = _query(query, flags)
+        _check_head(asked, factorized=factorized)
+        index = self._index_for(asked)
+        chosen = self._choose(index, strategy, factorized, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
+        distinct = asked.deduplicate and asked.projects
+        options = (index, workers, batch_size, None if distinct else limit)
+        parts = _branches(asked, index)
+        if chosen == "partitioned":
+            frames = [partitioned.find(self.spark, self._partitioned(part, *options)) for part in parts]
+        else:
+            frames = [shared.find(self.spark, self._shared(part, *options, factorized), index) for part in parts]
+        frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+        if distinct:
+            frame = frame.distinct()
+        return frame.limit(limit) if limit is not None and (distinct or len(frames) > 1) else frame
+
+    def write(
+        self,
+        query: str | Query,
+        path: str | Path,
+        *,
+        limit: int | None = None,
+        factorized: bool = False,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int | None = None,
+        progress: Callable[[float], None] | None = None,
+        **flags: Unpack[Flags],
+    ) -> int:
+        """Write the matches to one Parquet or CSV file, by its suffix, and return how many rows there are.
+
+        The tasks write the rows themselves. The file appears when it is complete, and replaces one of the same name.
+        """
+        target = Path(path)
+        check_target(target, lists=factorized)
+        asked, suffix = _query(query, flags), target.suffix.lower()
+        _check_head(asked, factorized=factorized)
+        index = self._index_for(asked)
+        chosen = self._choose(index, strategy, factorized, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
+        first, *others = _branches(asked, index)
+        with staging(target) as folder:
+            if others or (asked.deduplicate and asked.projects):
+                frame = self.find(asked, limit=limit, strategy=strategy, workers=workers, batch_size=batch_size)
+                columns = schema_of_frame(frame)
+                parts = write_frame(frame, columns, folder, suffix)
+            elif chosen == "partitioned":
+                spread = self._partitioned(first, index, workers, batch_size, limit)
+                parts = partitioned.write(self.spark, spread, folder, suffix, progress=progress)
+                columns = partitioned.schema(spread)
+            else:
+                job = self._shared(first, index, workers, batch_size, limit, factorized)
+                parts = shared.write(self.spark, job, folder, suffix, progress=progress)
+                columns = shared.schema(job, index)
+            assemble([file for file, _ in parts], columns, target, folder)
+        return sum(rows for _, rows in parts)
+
+    def explain(
+        self,
+        query: str | Query,
+        *,
+        analyze: bool = False,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int | None = None,
+        **flags: Unpack[Flags],
+    ) -> Explanation:
+        """Return the plan as numbered rules, what the data lets expect and, with analyze, what happened (as `stats`, too)."""
+        asked = _query(query, flags)
+        index = self._index_for(asked)
+        stats = None
+        if analyze:
+            stats = self.count(asked, strategy=strategy, workers=workers, batch_size=batch_size).stats
+        chosen = self._choose(index, strategy, workers=(workers, 1), batch_size=(batch_size, 1))
+        why = choose(self._session, index)[1] if strategy == "auto" else "as asked for"
+        text = Explanation(explain(asked, index.statistics, strategy=f"{chosen} ({why})", stats=stats))
+        text.stats = stats
+        return text
+
+    def plan(self, query: str | Query, **flags: Unpack[Flags]) -> Plan:
+        """Return the plan for a query; raise QueryError, before anything runs, if it does not fit."""
+        asked = _query(query, flags)
+        index = self._index_for(asked)
+        plans = [plan(branch, index.statistics) for branch in _branches(asked, index)]
+        for chosen in plans:
+            bind(chosen, index)
+        return plans[0]
+
+    def _shared(
+        self,
+        query: Query,
+        index: Index,
+        workers: int | None,
+        batch_size: int | None,
+        limit: int | None = None,
+        factorized: bool = False,
+    ) -> shared.Job:
+        if factorized:
+            term = factorized_plan(query, index.statistics)
+        else:
+            chosen = plan(query, index.statistics)
+            term = Term(1, nest_of(chosen), chosen.attributes)
+        tasks = workers or parallelism(self.spark)
+        size = batch_size or BATCH_SIZE
+        return shared.prepare(term, query, index, tasks=tasks, batch_size=size, limit=limit, factorized=factorized)
+
+    def _partitioned(
+        self, query: Query, index: Index, workers: int | None, batch_size: int | None, limit: int | None = None
+    ) -> partitioned.Job:
+        cores = parallelism(self.spark)
+        many = workers or (index.shards if index.shards > 1 else WORKERS * cores)
+        if many > partitioned.MOST_WORKERS:
+            raise BigjoinError(f"workers is {many}; it must be at most {partitioned.MOST_WORKERS:,}")
+        chosen = plan(query, index.statistics)
+        return partitioned.Job(chosen, index, many, min(cores, many), batch_size or PROPOSALS, limit)
+
+    def _count_job(self, query: Query, index: Index, tasks: int) -> tuple[shared.CountJob, DataFrame]:
+        asked = (index.path, repr(query), tasks)  # text, as 1 and true are equal constants to Python
+        if asked not in self._count_jobs:
+            if len(self._count_jobs) >= KEPT_JOBS:
+                del self._count_jobs[next(iter(self._count_jobs))]
+            chosen = count_plan(query, index.statistics)
+            job = shared.prepare_count(chosen, index, tasks=tasks)
+            self._count_jobs[asked] = job, shared.counts(self.spark, job)
+        return self._count_jobs[asked]
+
+    def _choose(self, index: Index, strategy: str, factorized: bool = False, **values: tuple[int | None, int]) -> str:
+        """Return the strategy; refuse an unknown one, a number below the least it may be, and an index that is gone."""
+        check_strategy(strategy, factorized=factorized)
+        for name, (value, least) in values.items():
+            if value is not None and value < least:
+                raise BigjoinError(f"{name} is {value}; it must be at least {least}")
+        if not index.path.exists():
+            raise BigjoinError("this graph is closed, and its index is gone; make it again")
+        if strategy != "auto":
+            return strategy
+        return "shared" if factorized else choose(self._session, index)[0]
+
+
+def _query(query: str | Query, flags: Flags) -> Query:
+    return refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
+
+
+def _branches(query: Query, index: Index) -> list[Query]:
+    """Return the queries that a query is the sum of, with atoms in the order of what they read."""
+    return [resolve_relations(branch, index.statistics) for branch in branches(query)]
+
+
+def _check_head(query: Query, *, factorized: bool) -> None:
+    """Refuse heads that matches cannot be listed by."""
+    if not query.head:
+        raise QueryError(f"the head of {query.name!r} is empty, so matches have no columns", hint="list attributes, or count")
+    if factorized and (query.projects or query.optional):
+        hint = f"list every attribute: {query.name}({', '.join(query.attributes)})"
+        raise QueryError("factorized matches need a head with every attribute, and no optional atoms", hint=hint)
+
+
+def _added(counts: Sequence[Count]) -> Count:
+    """Return the sum of some counts, with the figures of all their runs."""
+    if len(counts) == 1:
+        return counts[0]
+    total = Count(sum(counts))
+    total.strategy, total.workers, total._asked = counts[0].strategy, counts[0].workers, counts[0]._asked
+    total.seconds = sum(count.seconds for count in counts)
+    figures = [count._stats for count in counts]
+    stats = dict(figures[0])
+    for name in ("rounds", "exchanges", "bytes", "tuples", "kernels_compiled"):
+        if name in stats:
+            stats[name] = sum(one[name] for one in figures)
+    for name in ("load", "index_tuples"):
+        stats[name] = {part: max(one[name][part] for one in figures) for part in ("max", "mean")}
+    stats["peak_memory"] = max(one["peak_memory"] for one in figures)
+    stats["seconds"] = {part: sum(one["seconds"][part] for one in figures) for part in ("plan", "run")}
+    stats["steps"] = [step for one in figures for step in one["steps"]]
+    total._stats = stats
+    return total

@@ -52,7 +52,8 @@ def explain(
             sizes = ", ".join(f"{statistics.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
             name = atom.relation + " with edge ids" * (relation is not statistics.relation(atom.relation))
             lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
-        lines.append(f"AGM bound: {agm_bound(query, statistics):,.0f} matches at most")
+        what = "bindings of what must hold" if query.optional else "matches"
+        lines.append(f"AGM bound: {agm_bound(query, statistics):,.0f} {what} at most")
     cover, packing = cover_number(query), packing_number(query)
     lines.append(f"fractional edge cover number {cover:g}, edge packing number {packing:g}")
     if strategy is not None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.errors import BigjoinError, QueryError, did_you_mean
+from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import is_index
 from bigjoin.index.writer import writing
@@ -23,7 +23,7 @@ from bigjoin.indexing import Rows, check_name
 from bigjoin.ingest import relations as ingest
 from bigjoin.ingest.memory import from_pandas
 from bigjoin.ingest.relations import Domain, Encoded
-from bigjoin.ingest.whole import read_whole
+from bigjoin.ingest.whole import named_apart, read_whole
 from bigjoin.paths import is_remote
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.optional import branches
@@ -88,6 +88,7 @@ class Relations(Verbs):
     def on(self, spark: SparkSession) -> Relations:
         """Return these relations, with their queries run by another session."""
         self._spark = spark
+        self._count_jobs.clear()
         return self
 
     def close(self) -> None:
@@ -109,8 +110,9 @@ class Relations(Verbs):
         if held is None:
             used = {name: [c for d in domains for r, c in d.columns if r == name] for d in domains for name, _ in d.columns}
             tables = {name: self.table(name).select(_in_order(self.table(name), used[name])) for name in used}
-            held = self._held[domains] = _Held(ingest.encode(tables, domains, drop_nulls=self._drop_nulls))
-        return held.index_for(query, self._scratch / str(len(self._held)))
+            encoded = ingest.encode(tables, domains, drop_nulls=self._drop_nulls)
+            held = self._held[domains] = _Held(encoded, self._scratch / str(len(self._held)))
+        return held.index_for(query)
 
     def _domains(self, query: Query) -> tuple[Domain, ...]:
         """Return the domains of the columns that a query reads: those that share an attribute, or are compared."""
@@ -152,15 +154,17 @@ class _Held:
     """Encoded relations, and the index with the column orders that queries have asked for so far."""
 
     encoded: Encoded
+    folder: Path
     orders: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     index: Index | None = None
+    versions: int = 0
 
-    def index_for(self, query: Query, path: Path) -> Index:
+    def index_for(self, query: Query) -> Index:
         """Return an index that holds what a query needs, written again if it needs more than the one that there is."""
         asked = _orders(query, self.encoded, self.orders)
         if self.index is None or asked != self.orders:
-            self.orders = asked
-            with writing(path) as writer:
+            self.orders, self.versions = asked, self.versions + 1
+            with writing(self.folder.with_name(f"{self.folder.name}.{self.versions}")) as writer:
                 self.index = writer.commit(ingest.write(self.encoded, asked, writer.folder))
         return self.index
 
@@ -241,12 +245,19 @@ def _in_order(table: pa.Table, columns: Iterable[str]) -> list[str]:
 def _read(name: str, rows: Rows, spark: SparkSession | None) -> pa.Table:
     """Return the rows of a relation, whatever holds them."""
     if isinstance(rows, (str, Path)) and is_remote(str(rows)):
-        return read_frame(spark or get_session(), str(rows)).toArrow()
-    if isinstance(rows, (str, Path)):
-        return _of_index(Index.open(rows), name) if is_index(Path(rows)) else read_whole(str(rows))
-    if hasattr(rows, "mapInArrow"):
-        return rows.toArrow()
-    return rows if isinstance(rows, pa.Table) else from_pandas(rows)
+        table = read_frame(spark or get_session(), str(rows)).toArrow()
+    elif isinstance(rows, (str, Path)):
+        table = _of_index(Index.open(rows), name) if is_index(Path(rows)) else read_whole(str(rows))
+    elif hasattr(rows, "mapInArrow"):
+        table = rows.toArrow()
+    elif isinstance(rows, pa.Table) or hasattr(rows, "dtypes"):
+        table = rows if isinstance(rows, pa.Table) else from_pandas(rows)
+    else:
+        what = "a DataFrame, an Arrow table, a pandas frame or a path"
+        raise BigjoinError(f"the relation {name!r} is a {type(rows).__name__}; give {what}")
+    if not table.num_columns:
+        raise SourceError(f"the relation {name!r} has no columns")
+    return named_apart(table, f"the relation {name!r}")
 
 
 def _of_index(index: Index, name: str) -> pa.Table:

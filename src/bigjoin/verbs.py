@@ -71,7 +71,7 @@ class Verbs(ABC):
         """Return an index that holds what a query reads."""
 
     @cached_property
-    def _count_jobs(self) -> dict[tuple[Path, str, int], tuple[shared.CountJob, DataFrame]]:
+    def _count_jobs(self) -> dict[tuple[str, str, int], tuple[shared.CountJob, DataFrame]]:
         """Plans of counts, cut for tasks: a query that is asked again, of an index that never changes, has the same one."""
         return {}
 
@@ -150,8 +150,17 @@ class Verbs(ABC):
         count = Count(number)
         count.seconds, count.strategy = time.perf_counter() - started, chosen
         count.workers = workers or parallelism(self.spark)
-        nothing: dict[str, Any] = {"steps": [], "bytes": 0, "load": {"max": 0, "mean": 0.0}}
-        count._stats = {"rounds": 1, **nothing, "seconds": {"run": count.seconds}}
+        tuples = sum(relation.tuples for relation in index.statistics.relations.values())
+        count._stats = {
+            "rounds": 1,
+            "bytes": 0,
+            "load": {"max": 0, "mean": 0.0},
+            "steps": [],
+            "tasks": {"count": count.workers, "seconds": {"max": count.seconds, "mean": count.seconds}},
+            "index_tuples": {"max": tuples, "mean": tuples},
+            "peak_memory": 0,
+            "seconds": {"plan": 0.0, "run": count.seconds},
+        }
         count._asked = asked, index.statistics
         return count
 
@@ -204,6 +213,8 @@ class Verbs(ABC):
         else:
             frames = [shared.find(self.spark, self._shared(part, *options, factorized), index) for part in parts]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+        if len(frames) > 1:
+            frame = frame.select(*asked.columns)
         if distinct:
             frame = frame.distinct()
         return frame.limit(limit) if limit is not None and (distinct or len(frames) > 1) else frame
@@ -308,7 +319,7 @@ class Verbs(ABC):
         return partitioned.Job(chosen, index, many, min(cores, many), batch_size or PROPOSALS, limit)
 
     def _count_job(self, query: Query, index: Index, tasks: int) -> tuple[shared.CountJob, DataFrame]:
-        asked = (index.path, repr(query), tasks)  # text, as 1 and true are equal constants to Python
+        asked = (index.manifest["identity"], repr(query), tasks)  # text, as 1 and true are equal constants to Python
         if asked not in self._count_jobs:
             if len(self._count_jobs) >= KEPT_JOBS:
                 del self._count_jobs[next(iter(self._count_jobs))]

@@ -49,7 +49,8 @@ def find(query: str, source: str | None, output: Path | None, limit: int | None,
     if output is not None:
         from bigjoin.output import check_target
 
-        check_target(output, source, lists=factorized)
+        for path in (source, *(given.partition("=")[2] for given in options.relation_paths)):
+            check_target(output, path, lists=factorized)
     asked: dict[str, Any] = {"factorized": factorized, **options.run}
     with Reporter(quiet=options.quiet) as report:
         graph = open_source(source, options, report)

@@ -119,9 +119,11 @@ class Index:
         wanted = tuple(view.kept[c] for c in columns)
         codes = {column: self._code(view.relation, column, constant) for column, constant in view.constants}
         with suppress(IndexFormatError):
-            if not codes:
+            if view.equal:
+                pass
+            elif not codes:
                 return self._map_trie(view.relation, wanted)
-            if len(wanted) == 1 and None not in codes.values():
+            elif len(wanted) == 1 and None not in codes.values():
                 lists = self._map_trie(view.relation, (*codes, *wanted))
                 node = int(lists.nodes([np.array([code]) for code in codes.values()], 1)[0])
                 return single_list(
@@ -133,6 +135,8 @@ class Index:
         chosen = np.ones(len(trie), np.bool_)
         for column, code in codes.items():
             chosen &= tuples[column] == code if code is not None else False
+        for one, other in view.equal:
+            chosen &= tuples[one] == tuples[other]
         return build_trie([tuples[c][chosen] for c in wanted], self.manifest["domains"][entry["domains"][wanted[0]]]["size"])
 
     def _code(self, relation: str, column: int, constant: Constant) -> int | None:

@@ -143,6 +143,8 @@ def _common_type(domain: Domain, tables: Mapping[str, pa.Table]) -> pa.DataType:
     found: tuple[str, str, pa.DataType] | None = None
     for relation, column in domain.columns:
         given = tables[relation].schema.field(column).type
+        if pa.types.is_null(given):  # a column without a value, of any type
+            continue
         kind = property_type(given)
         if kind is None:
             raise SourceError(
@@ -158,13 +160,13 @@ def _common_type(domain: Domain, tables: Mapping[str, pa.Table]) -> pa.DataType:
             )
         else:
             found = (*found[:2], common)
-    assert found is not None
-    return found[2]
+    return found[2] if found is not None else pa.string()
 
 
 def _values(column: pa.ChunkedArray, kind: pa.DataType, name: str, relation: str) -> pa.Array:
     """Return a column as one array of a type; -0.0 is 0.0."""
-    chunks = [cast(chunk, kind, column=name, source=relation) for chunk in column.chunks]
+    empty = pa.types.is_null(column.type)
+    chunks = [chunk.cast(kind) if empty else cast(chunk, kind, column=name, source=relation) for chunk in column.chunks]
     values = pa.concat_arrays(chunks) if chunks else pa.array([], kind)
     return pc.add(values, pa.scalar(0.0, kind)) if pa.types.is_floating(kind) else values
 

@@ -29,7 +29,7 @@ def read_whole(source: str) -> pa.Table:
         if path.is_dir() or format_suffix(source) in PARQUET:
             if path.is_dir() and not any(path.rglob("*.parquet")):
                 raise SourceError(f"{source} is neither an index (it has no manifest.json) nor a folder of Parquet files")
-            return _named(pq.read_table(path), source)
+            return named_apart(pq.read_table(path), source)
         skipped, lines = _first_lines(path)
         if not lines:
             raise SourceError(f"{source} has no rows: it is empty, or holds only comments")
@@ -41,7 +41,7 @@ def read_whole(source: str) -> pa.Table:
         options = pyarrow.csv.ReadOptions(skip_rows=skipped, autogenerate_column_names=not titled)
         parsing = pyarrow.csv.ParseOptions(delimiter=separator)
         table = pyarrow.csv.read_csv(path, read_options=options, parse_options=parsing)
-        return _named(table if titled else table.rename_columns([f"c{i + 1}" for i in range(table.num_columns)]), source)
+        return named_apart(table if titled else table.rename_columns([f"c{i + 1}" for i in range(table.num_columns)]), source)
 
 
 def _first_lines(path: Path) -> tuple[int, list[str]]:
@@ -53,7 +53,8 @@ def _first_lines(path: Path) -> tuple[int, list[str]]:
     return skipped, [line for line in lines[skipped:] if line.strip()][:1]
 
 
-def _named(table: pa.Table, source: str) -> pa.Table:
+def named_apart(table: pa.Table, source: str) -> pa.Table:
+    """Return a table if no two of its columns have one name."""
     names = table.column_names
     if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
         raise SourceError(f"{source} has two columns called {twice!r}: rename one of them")

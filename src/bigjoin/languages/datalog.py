@@ -73,6 +73,8 @@ class _Build(Transformer):  # type: ignore[misc]
     def __init__(self, text: str) -> None:
         super().__init__()
         self.text = text
+        self.listed: set[str] = set()
+        """What the head lists; it is read before the body."""
         self.fresh: list[str] = []
         self.constants: list[Comparison] = []
 
@@ -80,6 +82,7 @@ class _Build(Transformer):  # type: ignore[misc]
         return Span(self.text, meta.start_pos, meta.end_pos)
 
     def head(self, _: Meta, parts: list[Token]) -> tuple[str, list[Operand]]:
+        self.listed = set(map(str, parts[1:]))
         return str(parts[0]), [self._operand(token) for token in parts[1:]]
 
     def atom(self, meta: Meta, parts: list[Any]) -> Atom:
@@ -104,13 +107,15 @@ class _Build(Transformer):  # type: ignore[misc]
 
     def _argument(self, token: Token) -> str:
         """Return the attribute for an argument of an atom: a constant, or `_`, gets one that nobody else has."""
-        if token.type == "NAME" and token != "_":
+        truth = token.type == "NAME" and token.casefold() in ("true", "false") and token not in self.listed
+        if token.type == "NAME" and token != "_" and not truth:
             return str(token)
         fresh = next(name for n in count(1) if (name := f"_{n}") not in self.fresh and name not in self.text)
         self.fresh.append(fresh)
-        if token.type != "NAME":
+        if token != "_":
             span = Span(self.text, token.start_pos, token.end_pos)
-            self.constants.append(Comparison(fresh, "=", self._operand(token), span))
+            value = Constant(token.casefold() == "true") if truth else self._operand(token)
+            self.constants.append(Comparison(fresh, "=", value, span))
         return fresh
 
     def comparison(self, meta: Meta, parts: list[Token]) -> Comparison:

@@ -22,7 +22,21 @@ def resolve_relations(query: Query, statistics: Statistics) -> Query:
     atoms = tuple(_resolved(atom, query, statistics, constants) for atom in query.atoms)
     bound = {a for atom in atoms for a in atom.attributes}
     filters = tuple(f for f in query.filters if bound.issuperset(f.attributes))
-    return replace(query, atoms=atoms, filters=filters)
+    return _with_constants_once(replace(query, atoms=atoms, filters=filters), statistics)
+
+
+def _with_constants_once(query: Query, statistics: Statistics) -> Query:
+    """Return the query with one attribute for a constant that atoms have several times: it is one value, however distinct."""
+    if not query.injective:
+        return query
+    domains = {a: d for atom in query.positive for a, d in zip(atom.attributes, statistics.of(atom).domains, strict=True)}
+    names = {a: a for atom in query.atoms for a in atom.attributes}
+    first: dict[tuple[str, str], str] = {}
+    for f in query.filters:
+        if isinstance(f.left, str) and f.left.startswith("_") and f.op == "=" and isinstance(f.right, Constant):
+            names[f.left] = first.setdefault((domains[f.left], repr(f.right)), f.left)
+    atoms = tuple(atom.renamed(names) for atom in query.atoms)
+    return replace(query, atoms=atoms, filters=tuple(dict.fromkeys(f.renamed(names) for f in query.filters)))
 
 
 def check_domains(draft: Draft) -> Draft:
@@ -43,14 +57,21 @@ def _resolved(atom: Atom, query: Query, statistics: Statistics, constants: Mappi
         attributes = _by_name(atom, relation)
     elif len(attributes) != statistics.of(atom).arity:
         raise _misfit(atom, relation)
-    if atom.negated and len(attributes) > relation.arity and attributes[-1] not in query.attributes:
+    bound = {*query.attributes, *constants}
+    if atom.negated and len(attributes) > relation.arity and attributes[-1] not in bound:
         attributes.pop()  # without any edge between the two there is none with an id
     columns: list[Column] = []
-    for attribute in attributes:
-        if attribute is None or (atom.negated and attribute not in query.attributes):
-            columns.append("left out" if attribute is None else constants.get(attribute, "left out"))
-        else:
+    for place, attribute in enumerate(attributes):
+        if attribute is None:
+            columns.append("left out")
+        elif not atom.negated or attribute in query.attributes:
             columns.append("kept")
+        else:
+            first = attributes.index(attribute)
+            columns.append(constants.get(attribute, "left out" if first == place else first))
+    if len(attributes) > relation.arity and set(columns) != {"kept"}:
+        hint = "bind its ends and its id by other atoms, or leave the id out"
+        raise QueryError(f"'{atom}' leaves something of an edge with an id open", atom.span, hint)
     kept = tuple(a for a, column in zip(attributes, columns, strict=True) if a is not None and column == "kept")
     if not kept:
         hint = "name an attribute that another atom binds" if atom.negated else "name at least one column"

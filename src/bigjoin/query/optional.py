@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 from bigjoin.errors import QueryError
-from bigjoin.query.query import Atom, Query, attribute_of
+from bigjoin.query.query import Atom, Constant, Query, attribute_of
 
 MOST = 6
 """Optional atoms of a query: each doubles the number of queries."""
@@ -16,7 +16,7 @@ def branches(query: Query) -> tuple[Query, ...]:
     """Return queries without optional atoms, no two of which have a match in common, that together have the query's matches.
 
     In each of them some optional atoms hold, and the others have no tuple at all for what the query binds otherwise. A head
-    lists only what its query binds.
+    lists only what its query binds, or some attribute if that is nothing.
     """
     if not query.optional:
         return (query,)
@@ -26,17 +26,22 @@ def branches(query: Query) -> tuple[Query, ...]:
     needed = [atom for atom in query.optional if set(atom.attributes) - bound]  # the others hold or not: a match either way
     for there in product((True, False), repeat=len(needed)):
         chosen = zip(needed, there, strict=True)
-        parts = tuple(replace(atom, optional=False) if holds else _without(atom, bound) for atom, holds in chosen)
+        parts = tuple(replace(atom, optional=False) if holds else _without(atom, query) for atom, holds in chosen)
         branch = replace(query, atoms=tuple(atom for atom in query.atoms if not atom.optional) + parts)
         head = tuple(term for term in query.head if attribute_of(term) in branch.attributes)
-        found.append(replace(branch, head=head))
+        found.append(replace(branch, head=head or (query.attributes[:1] if query.head else ())))
     return tuple(found)
 
 
-def _without(atom: Atom, bound: set[str]) -> Atom:
-    """Return the negated atom that leaves its further attributes open."""
-    open_ = (a if a in bound or a.startswith("_") else f"_{a}" for a in atom.attributes)
-    return replace(atom, optional=False, negated=True, attributes=tuple(open_))
+def _without(atom: Atom, query: Query) -> Atom:
+    """Return the negated atom that leaves its further attributes open, under names that nothing else has."""
+    taken = {a for other in query.atoms for a in other.attributes}
+    names = {}
+    for a in atom.attributes:
+        names[a] = a
+        while names[a] not in query.attributes and not a.startswith("_") and (names[a] == a or names[a] in taken):
+            names[a] = f"_{names[a]}"
+    return replace(atom.renamed(names), optional=False, negated=True)
 
 
 def _check(query: Query) -> None:
@@ -55,9 +60,11 @@ def _check(query: Query) -> None:
                 f"two optional atoms share {shared[0]!r}, which no other atom binds", atom.span, "use two attributes"
             )
         seen |= own
+        for other in query.atoms:
+            if other.negated and (denied := sorted(own & set(other.attributes))):
+                raise QueryError(f"'{other}' is about {denied[0]!r}, which may be NULL", other.span)
         for comparison in query.filters:
-            compared = [
-                a for a in comparison.attributes if a in own and not a.startswith("_")
-            ]  # constants are part of the atom
+            fixed = comparison.op == "=" and isinstance(comparison.right, Constant)  # a constant is part of the atom
+            compared = [a for a in comparison.attributes if a in own and not (fixed and a.startswith("_"))]
             if compared:
                 raise QueryError(f"'{comparison}' compares {compared[0]!r}, which may be NULL", comparison.span)

@@ -191,6 +191,11 @@ def validate(query: Query) -> Query:
         raise QueryError("a query needs at least one atom that is neither negated nor optional", hint="for example edge(a, b)")
     bound = tuple(dict.fromkeys((*query.attributes, *(a for atom in query.optional for a in atom.attributes))))
     open_ = {a for atom in query.atoms if atom.negated for a in atom.attributes if a.startswith("_")}
+    for comparison in query.filters:
+        unbound = [a for a in comparison.attributes if a in open_ and a not in bound]
+        if unbound and not (comparison.op == "=" and isinstance(comparison.right, Constant)):
+            hint = "a constant may be compared with =, or stand in the atom itself"
+            raise QueryError(f"'{comparison}' compares {unbound[0]!r}, which only a negated atom has", comparison.span, hint)
     parts: list[Atom | Comparison] = [*query.atoms, *query.filters]
     for part in parts:
         for attribute in part.attributes:

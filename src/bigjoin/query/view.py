@@ -12,7 +12,8 @@ from typing import Literal
 
 from bigjoin.query.query import Constant
 
-Column = Literal["kept", "left out"] | Constant
+Column = Literal["kept", "left out"] | Constant | int
+"""What becomes of a column. A number is that of a column which it has to equal; both are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,14 @@ class View:
         return tuple((c, column) for c, column in enumerate(self.columns) if isinstance(column, Constant))
 
     @property
+    def equal(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of columns that are to be equal."""
+        return tuple((c, column) for c, column in enumerate(self.columns) if isinstance(column, int))
+
+    @property
     def name(self) -> str:
         """The name under which plans know the view."""
-        spelled = ["*" if c == "kept" else "_" if c == "left out" else [c.value] for c in self.columns]
-        return f"{self.relation}{json.dumps(spelled)}"
+        return f"{self.relation}{json.dumps([_spelled(column) for column in self.columns])}"
 
 
 def view_of(name: str) -> View | None:
@@ -44,5 +49,18 @@ def view_of(name: str) -> View | None:
     if "[" not in name:
         return None
     relation, bracket, spelled = name.partition("[")
-    columns = json.loads(bracket + spelled)
-    return View(relation, tuple("kept" if c == "*" else "left out" if c == "_" else Constant(c[0]) for c in columns))
+    return View(relation, tuple(_read(column) for column in json.loads(bracket + spelled)))
+
+
+def _spelled(column: Column) -> object:
+    if isinstance(column, Constant):
+        return [column.value]
+    return {"kept": "*", "left out": "_"}.get(str(column), column)
+
+
+def _read(spelled: object) -> Column:
+    if isinstance(spelled, list):
+        return Constant(spelled[0])
+    if isinstance(spelled, int):
+        return spelled
+    return "kept" if spelled == "*" else "left out"

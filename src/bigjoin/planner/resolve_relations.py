@@ -112,7 +112,7 @@ def _misfit(atom: Atom, relation: RelationStatistics) -> QueryError:
     if relation.rows is not None:
         message = f"{name!r} has {columns}, and an edge id as one more, not {asked}"
         return QueryError(message, atom.span, f"{hint}, or {name}({', '.join('abcdefgh'[:arity])}, e) to name the edge")
-    if relation.columns == GRAPH and asked == 3:
+    if relation.columns in ((), GRAPH) and arity == 2 and asked == 3:
         message = f"this index keeps no edge ids for {name!r}: it has {columns}, not {asked}"
         hint += ", or build the index from a table with further columns or with --parallel (parallel=True), which keeps them"
         return QueryError(message, atom.span, hint)

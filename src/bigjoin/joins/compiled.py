@@ -200,7 +200,7 @@ def _work(generator: SetSource, trie: Trie, positions: NDArray[np.int64]) -> NDA
     work = np.ones(len(positions))
     child = next(iter(generator.root.heads), None)
     grown = _next_list(generator, child) if child is not None else None
-    if grown is not None:
+    if grown is not None and int(values.max()) < len(grown.levels[0].offsets) - 1:  # else they are of another domain
         offsets = grown.levels[0].offsets
         nodes = grown.shards.nodes(values)
         work += offsets[nodes.astype(np.int64) + 1] - offsets[nodes]

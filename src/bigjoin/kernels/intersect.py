@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bigjoin.kernels.jit import helper, kernel
 from bigjoin.kernels.lists import extension_list, gallop, lower_bound
+from bigjoin.kernels.sets import count_common
 
 GALLOP = 16
 
@@ -82,12 +83,9 @@ def count_intersections(offsets, values, nodes, lower, upper, marks, candidates,
                 marks[values[position]] = 0
         elif total > 0:
             for k in range(i, end):
-                if lengths[k] > 0:
-                    start, stop = extension_list(offsets, values, nodes, lower, upper, k)
-                    if stop - start > GALLOP * lengths[k]:
-                        counts[k] = _count_galloping(values, start, stop, candidates, begins[k], lengths[k])
-                    else:
-                        counts[k] = _count_merging(values, start, stop, candidates, begins[k], lengths[k])
+                start, stop = extension_list(offsets, values, nodes, lower, upper, k)
+                beyond = begins[k] + lengths[k]
+                counts[k] = count_common(candidates, begins[k], beyond, marks, False, values, start, stop)
         i = end
 
 
@@ -113,29 +111,6 @@ def _reach(offsets, values, node, candidates, begins, lengths, i, end):
             empty = False
     first = lower_bound(values, offsets[node], offsets[node + 1], low)
     return first, lower_bound(values, first, offsets[node + 1], high + 1)
-
-
-@helper
-def _count_galloping(values, start, stop, candidates, begin, length):
-    found = 0
-    for p in range(begin, begin + length):
-        start = gallop(values, start, stop, candidates[p])
-        if start == stop:
-            break
-        found += values[start] == candidates[p]
-    return found
-
-
-@helper
-def _count_merging(values, start, stop, candidates, begin, length):
-    found = 0
-    p, end = begin, begin + length
-    while p < end and start < stop:
-        candidate, value = candidates[p], values[start]
-        found += candidate == value
-        p += candidate <= value
-        start += value <= candidate
-    return found
 
 
 @helper

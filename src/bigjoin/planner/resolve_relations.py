@@ -32,7 +32,8 @@ def _with_constants_once(query: Query, statistics: Statistics) -> Query:
     domains = {a: d for atom in query.positive for a, d in zip(atom.attributes, statistics.of(atom).domains, strict=True)}
     names = {a: a for atom in query.atoms for a in atom.attributes}
     first: dict[tuple[str, str], str] = {}
-    for f in query.filters:
+    unlisted = [f for f in query.filters if f.left not in query.head]
+    for f in unlisted:
         if isinstance(f.left, str) and f.left.startswith("_") and f.op == "=" and isinstance(f.right, Constant):
             names[f.left] = first.setdefault((domains[f.left], repr(f.right)), f.left)
     atoms = tuple(atom.renamed(names) for atom in query.atoms)

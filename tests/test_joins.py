@@ -10,6 +10,7 @@ from datetime import date
 from decimal import Decimal
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -413,3 +414,17 @@ def test_the_labelled_subgraph_queries(lsqb, truth, name):
     wanted = truth["lsqb_example"]["counts"][int(name[1:]) - 1]
     for strategy in ("shared", "partitioned"):
         assert lsqb.count(f"q() := {LSQB[name]}", strategy=strategy) == wanted
+
+
+@pytest.mark.parametrize("edges", [12, 20, 30])
+def test_a_pattern_too_large_for_loops_to_be_compiled_is_found_and_counted_all_the_same(spark, edges):
+    graph = bj.Graph({"edge": pa.table({"src": [1, 2, 3, 4, 5, 1, 3], "dst": [2, 3, 1, 5, 6, 4, 4]})}, spark=spark)
+    matrix = np.zeros((7, 7), np.int64)
+    matrix[[1, 2, 3, 4, 5, 1, 3], [2, 3, 1, 5, 6, 4, 4]] = 1
+    walks = int(np.linalg.matrix_power(matrix, edges).sum())
+    body = ", ".join(f"edge(x{i}, x{i + 1})" for i in range(edges))
+    rule = f"q({', '.join(f'x{i}' for i in range(edges + 1))}) := {body}"
+    with graph:
+        assert graph.count(rule) == walks
+        assert graph.find(rule).count() == walks
+        assert graph.count(rule, strategy="partitioned") == walks

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -299,14 +299,15 @@ class Verbs(ABC):
         limit: int | None = None,
         factorized: bool = False,
     ) -> shared.Job:
+        steps = partial(plan, query, index.statistics)
         if factorized:
             term = factorized_plan(query, index.statistics)
         else:
-            chosen = plan(query, index.statistics)
+            chosen = steps()
             term = Term(1, nest_of(chosen), chosen.attributes)
-        tasks = workers or parallelism(self.spark)
         size = batch_size or BATCH_SIZE
-        return shared.prepare(term, query, index, tasks=tasks, batch_size=size, limit=limit, factorized=factorized)
+        options: dict[str, Any] = {"tasks": workers or parallelism(self.spark), "batch_size": size, "limit": limit}
+        return shared.prepare(term, query, index, **options, factorized=factorized, plan=steps)
 
     def _partitioned(
         self, query: Query, index: Index, workers: int | None, batch_size: int | None, limit: int | None = None
@@ -324,7 +325,7 @@ class Verbs(ABC):
             if len(self._count_jobs) >= KEPT_JOBS:
                 del self._count_jobs[next(iter(self._count_jobs))]
             chosen = count_plan(query, index.statistics)
-            job = shared.prepare_count(chosen, index, tasks=tasks)
+            job = shared.prepare_count(chosen, index, tasks=tasks, plan=partial(plan, query, index.statistics))
             self._count_jobs[asked] = job, shared.counts(self.spark, job)
         return self._count_jobs[asked]
 

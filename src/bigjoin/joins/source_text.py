@@ -33,6 +33,15 @@ from bigjoin.kernels.sets import common, count_common, mark, position_of, withou
 def run({arguments}):
 """
 
+DEEPEST = 90
+"""Levels of indentation, of which Python reads a hundred."""
+
+NESTED = 20
+"""Loops within each other, of which Python allows no more."""
+
+LONGEST = 400
+"""Lines that are compiled: that takes some 10 ms each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -57,7 +66,7 @@ class SourceText:
         self.root, self.tries, self.below = bind_nest(term, binder)
         self.loops = len(list(term.root.walk()))
         self.lines: list[str] = []
-        self.level = 1
+        self.level = self.deepest = 1
         self.names = 0
         self.arrays: dict[str, NDArray[Any]] = {"nothing": np.zeros(1, np.uint8)}
         self.known: dict[tuple[int, int, str], str] = {}
@@ -144,7 +153,14 @@ class SourceText:
         self.line(f"if {condition}:")
         self.level += 1
 
+    @property
+    def is_too_large(self) -> bool:
+        """Whether Python could not nest what was written, or compiling it would take longer than it saves."""
+        loops = max(loop.depth for loop in self.root.everything()) + 1
+        return loops > NESTED or self.deepest > DEEPEST or len(self.lines) > LONGEST
+
     def line(self, text: str) -> None:
+        self.deepest = max(self.deepest, self.level)
         self.lines.append("    " * self.level + text)
 
     def name(self, prefix: str) -> str:

@@ -23,10 +23,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from bigjoin.index.directory import Index
+from bigjoin.joins.batched import Batched
 from bigjoin.joins.bind import Output, outputs
 from bigjoin.joins.compiled import Counting, Listing, Range, Rows
 from bigjoin.kernels.jit import compilations
 from bigjoin.query.nest import CountPlan, Term
+from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark.matches import file_writer, in_microseconds, schema_of
 from bigjoin.spark.progress import Meter, watching
@@ -52,7 +54,8 @@ Task = Callable[[int], Iterator[pa.RecordBatch]]
 class Job:
     """A nest over an index that finds matches, cut for tasks: what each task needs to know, and all that travels to it."""
 
-    term: Term
+    nest: Term | Plan
+    """Loops to compile, or the plan if they are too large for that."""
     query: Query
     index: Index
     """The version that the plan was made for, whatever has been written since."""
@@ -61,22 +64,42 @@ class Job:
     limit: int | None = None
     factorized: bool = False
 
-    def listing(self) -> Listing:
+    def listing(self) -> Listing | Batched:
         """Bind the nest to the index, here in the task, and compile it."""
-        return Listing(self.term, self.query, self.index, factorized=self.factorized)
+        if isinstance(self.nest, Plan):
+            return Batched(self.nest, self.index)
+        return Listing(self.nest, self.query, self.index, factorized=self.factorized)
 
 
 @dataclass(frozen=True)
 class CountJob:
     """A plan of a count over an index: for each task the ranges of each term."""
 
-    plan: CountPlan
+    plan: CountPlan | Plan
+    """Loops to compile, or the plan that finds the matches if they are too large for that."""
     index: Index
     ranges: tuple[tuple[tuple[Range, ...], ...], ...]
 
+    @property
+    def divisor(self) -> int:
+        return self.plan.divisor if isinstance(self.plan, CountPlan) else 1
+
+    @property
+    def loops(self) -> list[list[str]]:
+        """The attributes that the loops of each term bind, or the seed and the steps of the plan."""
+        if isinstance(self.plan, Plan):
+            return [[self.plan.seed.attributes[-1], *(step.attribute for step in self.plan.steps)]]
+        return [[loop.attribute for loop in term.root.walk()] for term in self.plan.terms]
+
+    def terms(self) -> list[tuple[int, Counting | Batched]]:
+        """Bind the terms to the index, each with how often its count is added."""
+        if isinstance(self.plan, Plan):
+            return [(1, Batched(self.plan, self.index))]
+        return [(term.times, Counting(term, self.plan.query, self.index)) for term in self.plan.terms]
+
 
 def prepare(
-    term: Term,
+    nest: Term,
     query: Query,
     index: Index,
     *,
@@ -84,18 +107,29 @@ def prepare(
     batch_size: int,
     limit: int | None = None,
     factorized: bool = False,
+    plan: Callable[[], Plan],
 ) -> Job:
-    """Cut the seeds of a nest into ranges of equal estimated work, dealt to tasks in turn."""
-    ranges = Listing(term, query, index, factorized=factorized).ranges(tasks * RANGES_PER_TASK)
+    """Cut the seeds of a nest into ranges of equal estimated work, dealt to tasks in turn; `plan` is for nests too large."""
+    job = Job(nest, query, index, (), batch_size, limit, factorized)
+    listing = job.listing()
+    if isinstance(listing, Listing) and listing.generator.is_too_large:
+        job = replace(job, nest=plan())
+        listing = job.listing()
+    ranges = listing.ranges(tasks * RANGES_PER_TASK)
     dealt = tuple(tuple(ranges[task::tasks]) for task in range(tasks))
-    return Job(term, query, index, tuple(r for r in dealt if r) or ((),), batch_size, limit, factorized)
+    return replace(job, ranges=tuple(r for r in dealt if r) or ((),))
 
 
-def prepare_count(plan: CountPlan, index: Index, *, tasks: int) -> CountJob:
-    """Cut the seeds of each term into ranges of equal estimated work, dealt to tasks in turn."""
-    terms = [Counting(term, plan.query, index).ranges(tasks * RANGES_PER_TASK) for term in plan.terms]
-    dealt = [tuple(tuple(ranges[task::tasks]) for ranges in terms) for task in range(tasks)]
-    return CountJob(plan, index, tuple(mine for mine in dealt if any(mine)) or (((),) * len(terms),))
+def prepare_count(nests: CountPlan, index: Index, *, tasks: int, plan: Callable[[], Plan]) -> CountJob:
+    """Cut the seeds of each term into ranges of equal estimated work, dealt to tasks in turn; `plan` is for terms too large."""
+    job = CountJob(nests, index, ())
+    terms = job.terms()
+    if any(isinstance(term, Counting) and term.generator.is_too_large for _, term in terms):
+        job = CountJob(plan(), index, ())
+        terms = job.terms()
+    cut = [term.ranges(tasks * RANGES_PER_TASK) for _, term in terms]
+    dealt = [tuple(tuple(ranges[task::tasks]) for ranges in cut) for task in range(tasks)]
+    return replace(job, ranges=tuple(mine for mine in dealt if any(mine)) or (((),) * len(terms),))
 
 
 def counts(spark: SparkSession, job: CountJob, meter: str | None = None) -> DataFrame:
@@ -112,8 +146,8 @@ def count(
     stats = [json.loads(row) for row in rows["stats"].to_pylist()]
     # Counts travel as text and are added up as Python integers: they may exceed 64 bits.
     total = sum(int(n) for n in rows["count"].to_pylist())
-    assert total % job.plan.divisor == 0, "a sum of counts is not divisible by the symmetry it was counted with"
-    return total // job.plan.divisor, _merge(job, stats)
+    assert total % job.divisor == 0, "a sum of counts is not divisible by the symmetry it was counted with"
+    return total // job.divisor, _merge(job, stats)
 
 
 def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
@@ -125,8 +159,7 @@ def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
 
 def schema(job: Job, index: Index) -> pa.Schema:
     """Return the columns of the matches: the terms of the head, with the types of their ids and properties."""
-    listing = Listing(job.term, job.query, index, factorized=job.factorized)
-    return schema_of(outputs(job.query, job.term.attributes, index), len(listing.attributes))
+    return schema_of(outputs(job.query, job.nest.attributes, index), len(job.listing().attributes))
 
 
 def write(
@@ -157,9 +190,8 @@ def _count_task(job: CountJob, meter: str | None) -> Task:
         started, compiled = time.perf_counter(), compilations()
         progress = Meter(meter, number).advance
         total, tallies = 0, []
-        for term, ranges in zip(job.plan.terms, job.ranges[number], strict=True):
-            counting = Counting(term, job.plan.query, job.index)
-            total += term.times * counting.count(ranges, progress)
+        for (times, counting), ranges in zip(job.terms(), job.ranges[number], strict=True):
+            total += times * counting.count(ranges, progress)
             tallies.append(counting.tally.tolist())
         stats = {
             "tallies": tallies,
@@ -201,7 +233,7 @@ def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatc
     """Give the matches of one task as batches of ids in the order of the head, and stop at the limit."""
     if job.limit == 0:
         return
-    listing, columns = job.listing(), outputs(job.query, job.term.attributes, job.index)
+    listing, columns = job.listing(), outputs(job.query, job.nest.attributes, job.index)
     found_as = schema_of(columns, len(listing.attributes))
     left = job.limit
     # With a limit, small batches: the first matches are all that is wanted, but rare ones must not take forever.
@@ -228,9 +260,8 @@ def _column(output: Output, rows: Rows) -> pa.Array:
 def _merge(job: CountJob, stats: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the stats of a run: sums over tasks, and how even they were."""
     steps = []
-    for i, term in enumerate(job.plan.terms):
+    for i, loops in enumerate(job.loops):
         tally = [sum(column) for column in zip(*(s["tallies"][i] for s in stats), strict=True)]
-        loops = [loop.attribute for loop in term.root.walk()]
         for k, attribute in enumerate(loops):
             steps.append({"term": i, "attribute": attribute, "prefixes": tally[k], "candidates": tally[len(loops) + k]})
     seconds = [s["seconds"] for s in stats] or [0.0]

@@ -1,0 +1,41 @@
+"""Run a plan on batches, one step after another: for patterns so large that their loops would be no function to compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from bigjoin.joins.bind import Relations, bind
+from bigjoin.joins.compiled import Range, Rows
+from bigjoin.joins.generic_join import Tally, count_matches, matches
+from bigjoin.joins.seeds import equal_ranges
+from bigjoin.query.plan import Plan
+
+
+class Batched:
+    """A plan bound to an index, which counts and lists as compiled loops do; its seeds are the tuples of the first atom."""
+
+    def __init__(self, plan: Plan, index: Relations) -> None:
+        self.plan = bind(plan, index)
+        self.attributes = list(plan.attributes)
+        self.tally = np.zeros(2 * (len(plan.steps) + 1), np.int64)
+
+    def ranges(self, parts: int) -> list[Range]:
+        """Cut the seeds into at most `parts` ranges of about equal work."""
+        return [(first, last, 0, 0) for first, last in equal_ranges(self.plan, parts)]
+
+    def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
+        """Return the count for some ranges of seeds, and say after each that it is done."""
+        total, tally = 0, Tally.of(self.plan)
+        for first, last, *_ in ranges:
+            total += count_matches(self.plan, [(first, last)], tally=tally)
+            progress(1)
+        self.tally += np.array([*tally.prefixes, *tally.candidates])
+        return total
+
+    def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[Rows]:
+        """Give the matches of ranges of seeds, at most `size` at a time."""
+        for first, last, *_ in ranges:
+            yield from (Rows(found) for found in matches(self.plan, [(first, last)], batch_size=size))
+            progress(1)

@@ -8,6 +8,7 @@ from bigjoin.planner import count_plan, plan
 from bigjoin.planner.agm import agm_bound, cover_number, packing_number
 from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.query.optional import branches
+from bigjoin.query.plan import Plan
 from bigjoin.query.query import Property, Query
 from bigjoin.query.statistics import Statistics, assumed_graph
 
@@ -40,7 +41,8 @@ def explain(
         lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
     for number, part in enumerate(parts, start=1):
         lines += ["", f"part {number} of {len(parts)}: {part}"] if len(parts) > 1 else []
-        lines += ["", str(plan(part, known)), "", "a count is"]
+        chosen = plan(part, known)
+        lines += [*_rewriting(part, chosen, known), "", str(chosen), "", "a count is"]
         lines += [f"  {line}" for line in str(count_plan(part, known)).splitlines()]
     if any("code(" in line for line in lines):
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
@@ -61,6 +63,26 @@ def explain(
     if stats is not None:
         lines += ["", *_analysis(stats)]
     return "\n".join(lines)
+
+
+def _rewriting(query: Query, chosen: Plan, statistics: Statistics) -> list[str]:
+    """Return what a query becomes where its plan reads materialised relations, and what these are."""
+    steps = [e for step in chosen.steps for e in (*step.extenders, *step.checks)]
+    read = dict.fromkeys(e.atom for e in (chosen.seed.extender, *chosen.seed.checks, *steps) if not e.atom.negated)
+    stored = {atom.relation: statistics.relation(atom.relation) for atom in read}
+    stored = {name: relation for name, relation in stored.items() if relation.definition is not None}
+    if not stored:
+        return []
+    lines = ["", f"rewritten: {query.name}({', '.join(map(str, query.head))}) := {', '.join(map(str, read))}"]
+    for name, relation in stored.items():
+        assert relation.definition is not None
+        body = ", ".join(map(str, relation.definition.atoms))
+        lists = max(relation.lists.values(), key=lambda entry: entry.typical)
+        lines.append(
+            f"with the stored {name}({', '.join(relation.definition.head)}) := {body}: {relation.tuples:,} tuples, "
+            f"lists of {lists.typical:,.0f} where one is read, {lists.longest:,} the longest"
+        )
+    return lines
 
 
 def _analysis(stats: dict[str, Any]) -> list[str]:

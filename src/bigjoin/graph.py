@@ -5,12 +5,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Unpack
 
 from pyspark.sql import SparkSession
 
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.indexing import Rows, build_index, undirected_copy
+from bigjoin.index.run import in_threads
+from bigjoin.indexing import Rows, build_index, is_large, undirected_copy
+from bigjoin.languages import Flags, parse, refine
+from bigjoin.materialize import materialize
 from bigjoin.query.query import Query
+from bigjoin.spark.ingest import runner
 from bigjoin.spark.session import scratch_directory
 from bigjoin.verbs import Verbs
 
@@ -83,7 +88,8 @@ class Graph(Verbs):
     @property
     def edges(self) -> int:
         """How many edges there are, in all relations; in an undirected graph each counts once, parallel ones as one."""
-        tuples = sum(relation.tuples for relation in self.index.statistics.relations.values() if relation.arity == 2)
+        relations = self.index.statistics.relations.values()
+        tuples = sum(relation.tuples for relation in relations if relation.arity == 2 and not relation.materialized)
         return tuples if self.directed else tuples // 2
 
     def undirected(self) -> Graph:
@@ -92,6 +98,18 @@ class Graph(Verbs):
             return self
         scratch = scratch_directory("graph")
         return self._over(undirected_copy(self.index, scratch / "index"), spark=self._spark, scratch=scratch)
+
+    def materialize(self, name: str, query: str | Query, **flags: Unpack[Flags]) -> int:
+        """Store a query's result as a relation of the index, and return how many tuples it has.
+
+        Queries may name it like any other relation, with the head's attributes as its columns. If its query is atoms alone,
+        without filters or flags, plans read it by themselves wherever it stands for several of a query's atoms. It belongs to
+        this version of the index: one that is built anew starts without it.
+        """
+        asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
+        run = runner(self.spark) if is_large(self.index) else in_threads
+        self.index = materialize(self.index, name, asked, run)
+        return self.index.statistics.relations[name].tuples
 
     def close(self) -> None:
         """Remove the scratch index, if this graph owns one. Frames from `find` cannot be read afterwards."""

@@ -174,6 +174,11 @@ class _Reader:
         return all(isinstance(self.held.get(number), list) for number in whole)
 
 
+def is_large(index: Index) -> bool:
+    """Tell whether Spark's tasks are to do what goes through all of an index."""
+    return sum((relation.rows or relation).tuples for relation in index.statistics.relations.values()) > ALONE
+
+
 def undirected_copy(index: Index, path: Path) -> Index:
     """Write the undirected graph of an index at `path`, here and now."""
     with writing(path) as writer:
@@ -195,7 +200,7 @@ def _rebuild(
     verify(index)
     relations = index.statistics.relations.values()
     run: Run = in_threads
-    if sum((relation.rows or relation).tuples for relation in relations) > ALONE:
+    if is_large(index):
         run = runner(_session(spark), share)
     directed = directed is not False and not any(relation.symmetric for relation in relations)
     with writing(path) as writer:

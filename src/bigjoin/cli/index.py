@@ -18,7 +18,9 @@ from bigjoin.paths import is_remote
 
 if TYPE_CHECKING:
     from bigjoin.index.directory import Index
+    from bigjoin.query.query import Query
 
+_MATERIALIZE = "Store a query's result as a relation, which plans then read where it pays. If SOURCE is DIR, that is all."
 _PART = "Rows that a task holds at once; memory follows it."
 BAR = 40
 """Width of the longest bar of a histogram."""
@@ -36,6 +38,7 @@ BAR = 40
 @click.option("--no-properties", is_flag=True, help="Leave out the columns beyond src and dst.")
 @click.option("--parallel", is_flag=True, help="Give every row an id, also where there are no further columns.")
 @click.option("--drop-nulls", is_flag=True, help="Drop edges with a NULL id instead of refusing them.")
+@click.option("--materialize", "materialized", multiple=True, metavar="NAME=QUERY", help=_MATERIALIZE)
 @click.option("--shards", type=click.IntRange(min=1), metavar="N", help="Workers to deal the lists to [default: 1].")
 @click.option("--part-size", type=click.IntRange(min=1), metavar="N", default=PART_SIZE, show_default=True, help=_PART)
 @click.option("--info", is_flag=True, help="Show what the index SOURCE holds.")
@@ -75,10 +78,15 @@ def _build(
     drop_nulls: bool,
     shards: int | None,
     part_size: int,
+    materialized: tuple[str, ...],
 ) -> None:
+    from bigjoin.index.directory import Index
     from bigjoin.index.manifest import check_target, is_index
+    from bigjoin.index.run import in_threads
     from bigjoin.index.writer import verify as verify_index
-    from bigjoin.indexing import build_index
+    from bigjoin.indexing import build_index, is_large
+    from bigjoin.materialize import definitions, materialize
+    from bigjoin.spark.ingest import runner
 
     check_target(directory)
     paths = {name: source}
@@ -92,32 +100,44 @@ def _build(
     for path in (*paths.values(), *((vertices,) if vertices else ())):
         if not is_remote(path) and not Path(path).exists():
             raise SourceError(f"there is no file or directory {path}")
+    stored = _named_queries(materialized)
     whole = not is_remote(source) and is_index(Path(source))
+    known = definitions(Index.open(source)) if whole else {}
+    if whole and not options.undirected and not (stored and _only_adds(source, directory, shards)):
+        stored = known | stored  # a copy has the same relations, those that were materialised too
     if whole and (len(paths) > 1 or name != "edge"):
         raise click.UsageError(f"{source} is an index: --name and --relation are for tables of edges")
     with Reporter(quiet=options.quiet) as report:
         started = time.perf_counter()
-        built = build_index(
-            source if whole else paths,
-            directory,
-            vertices=vertices,
-            directed=not options.undirected,
-            shards=shards,
-            properties=not no_properties,
-            parallel=parallel,
-            labels=labels,
-            types=types,
-            columns=[column.strip() for column in columns.split(",")] if columns else None,
-            drop_nulls=drop_nulls,
-            part_size=part_size,
-            spark=lambda: start_spark(options, report),
-            progress=report.stage,
-            share=report.share,
-        )
+        if whole and stored and not options.undirected and _only_adds(source, directory, shards):
+            built = Index.open(directory)
+        else:
+            built = build_index(
+                source if whole else paths,
+                directory,
+                vertices=vertices,
+                directed=not options.undirected,
+                shards=shards,
+                properties=not no_properties,
+                parallel=parallel,
+                labels=labels,
+                types=types,
+                columns=[column.strip() for column in columns.split(",")] if columns else None,
+                drop_nulls=drop_nulls,
+                part_size=part_size,
+                spark=lambda: start_spark(options, report),
+                progress=report.stage,
+                share=report.share,
+            )
+        for name_of, query in stored.items():
+            run = runner(start_spark(options, report), report.share) if is_large(built) else in_threads
+            built = materialize(built, name_of, query, run, part=part_size, progress=report.stage)
         seconds = time.perf_counter() - started
         if verify:
             report.stage("verifying")
             verify_index(built)
+    if dropped := known.keys() - definitions(built).keys():
+        click.echo(f"not kept, as edges have no direction now: the materialised {', '.join(sorted(dropped))}", err=True)
     summary = describe(built) | {"seconds": seconds} | ({"verified": True} if verify else {})
     if options.as_json:
         click.echo(json.dumps(summary, default=str))
@@ -126,6 +146,26 @@ def _build(
     edges = sum(relation["source"]["rows"] for relation in summary["relations"].values())
     click.echo(f"built in {seconds:.1f} s, {edges / seconds:,.0f} rows a second" + (", and verified" if verify else ""))
     click.echo(f"{directory} is now a SOURCE")
+
+
+def _only_adds(source: str, directory: Path, shards: int | None) -> bool:
+    """Tell whether an index is to get further relations where it is."""
+    return shards is None and Path(source).resolve() == directory.resolve()
+
+
+def _named_queries(materialized: tuple[str, ...]) -> dict[str, Query]:
+    """Return the queries to materialise, by name: read before anything is built, so that a typo costs nothing."""
+    from bigjoin.languages import parse
+
+    stored: dict[str, Query] = {}
+    for entry in materialized:
+        name, found, query = entry.partition("=")
+        if not found or not query.strip():
+            raise click.UsageError(f"--materialize {entry}: write NAME=QUERY, as in tri=triangle")
+        if name in stored:
+            raise click.UsageError(f"--materialize {entry}: there are two relations {name!r}")
+        stored[name] = parse(query)
+    return stored
 
 
 def _inspect(path: Path, *, info: bool, verify: bool, vacuum: bool, options: Options) -> None:
@@ -165,12 +205,13 @@ def describe(index: Index) -> dict[str, Any]:
     tries = {
         level[part]
         for relation in manifest["relations"].values()
-        if len(relation["domains"]) == 2
+        if len(relation["domains"]) == 2 and "definition" not in relation
         for order in relation["orders"].values()
         for level in order["levels"]
         for part in ("offsets", "values")
     }
-    edges = {name: r.tuples if directed else r.tuples // 2 for name, r in statistics.relations.items() if r.arity == 2}
+    own = {name: relation for name, relation in statistics.relations.items() if not relation.materialized}
+    edges = {name: r.tuples if directed else r.tuples // 2 for name, r in own.items() if r.arity == 2}
     return {
         "vertices": statistics.domains[VERTEX],
         "ids": manifest["domains"][VERTEX]["type"],
@@ -186,7 +227,12 @@ def describe(index: Index) -> dict[str, Any]:
             }
             for name, count in edges.items()
         },
-        "labels": {name: r.tuples for name, r in statistics.relations.items() if r.arity == 1},
+        "labels": {name: r.tuples for name, r in own.items() if r.arity == 1},
+        "materialized": {
+            name: {"query": entry["definition"]["query"], "tuples": entry["tuples"]}
+            for name, entry in manifest["relations"].items()
+            if name not in own
+        },
         "vertex_properties": dict(statistics.properties.get(VERTEX, {})),
         "bytes": index.bytes,
         "bytes_per_edge": sum(manifest["files"][name]["bytes"] for name in tries) / max(1, sum(edges.values())),
@@ -216,6 +262,8 @@ def show(said: dict[str, Any]) -> None:
         click.echo(f"  vertex properties: {_columns(said['vertex_properties'])}")
     if said["labels"]:
         click.echo("  labels: " + ", ".join(f"{name} {count:,}" for name, count in said["labels"].items()))
+    for name, stored in said["materialized"].items():
+        click.echo(f"  {name}: {stored['tuples']:,} tuples of {stored['query']}")
     click.echo(
         f"{said['bytes'] / 2**20:,.1f} MB on disk; lists {said['bytes_per_edge']:.1f} bytes an edge; "
         f"{said['shards']} {'shard' if said['shards'] == 1 else 'shards'}, {said['codes']} codes, format {said['format']}"

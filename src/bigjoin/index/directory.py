@@ -25,8 +25,8 @@ from bigjoin.index.manifest import read_manifest
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, build_trie, single_list
 from bigjoin.query.plan import Version
-from bigjoin.query.query import Constant
-from bigjoin.query.statistics import GRAPH, ListStatistics, RelationStatistics, Statistics
+from bigjoin.query.query import Atom, Constant
+from bigjoin.query.statistics import GRAPH, Definition, ListStatistics, RelationStatistics, Statistics
 from bigjoin.query.view import View, view_of
 
 VERTEX = "vertex"
@@ -250,7 +250,16 @@ def _statistics(entry: dict[str, Any]) -> RelationStatistics:
         catalogue=entry.get("catalogue", {}),
         rows=_statistics(entry["rows"]) if "rows" in entry else None,
         columns=tuple(entry.get("columns", GRAPH if len(entry["domains"]) == 2 else ())),
+        materialized="definition" in entry,
+        definition=_definition(entry.get("definition", {})),
     )
+
+
+def _definition(entry: dict[str, Any]) -> Definition | None:
+    """Return the query that a materialised relation is the result of, if plans can make use of it."""
+    if "atoms" not in entry:
+        return None
+    return Definition(tuple(entry["head"]), tuple(Atom(name, tuple(attributes)) for name, *attributes in entry["atoms"]))
 
 
 def key(columns: tuple[int, ...]) -> str:

@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -50,38 +50,39 @@ class Writer:
         self.identity = uuid.uuid4().hex[:12]
         self.folder = path / f"{BUILD}{self.identity}"
 
-    def commit(self, content: dict[str, Any], run: Run = in_threads) -> Index:
+    def commit(self, content: dict[str, Any], run: Run = in_threads, *, kept: Mapping[str, Any] | None = None) -> Index:
         """Seal the files of the build's folder, by `run` if they are large, and replace the manifest.
 
-        `content` is what the build decides of the manifest.
+        `content` is what the build decides of the manifest, and `kept` are files of the current version that stay in use.
         """
         files = sorted(file for file in self.folder.iterdir() if file.is_file())
         large = sum(file.stat().st_size for file in files) > LARGE
         seals = (run if large else in_threads)(seal, [str(file) for file in files])
         sync(self.folder)
-        superseded = self._superseded()
+        sealed = {str(file.relative_to(self.path)): entry for file, entry in zip(files, seals, strict=True)}
+        sealed = {**(kept or {}), **sealed}
         manifest = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "identity": self.identity,
             "epoch": 0,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **content,
-            "folder": self.folder.name,
-            "files": {str(file.relative_to(self.path)): entry for file, entry in zip(files, seals, strict=True)},
-            "superseded": superseded,
+            "identity": self.identity,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "files": sealed,
+            "superseded": self._superseded(in_use={Path(name).parts[0] for name in sealed}),
         }
         replace_manifest(self.path, manifest)
         return Index.open(self.path)
 
-    def _superseded(self) -> list[dict[str, Any]]:
-        """Return the versions that are still here, and when each was replaced."""
+    def _superseded(self, in_use: set[str]) -> list[dict[str, Any]]:
+        """Return the folders that are still here for earlier versions alone, and when each was replaced."""
         try:
             current = read_manifest(self.path)
         except IndexFormatError:
             return []
         older = [entry for entry in current.get("superseded", []) if (self.path / entry["folder"]).is_dir()]
-        return [*older, {"folder": current["folder"], "at": time.time()}]
+        folders = sorted({Path(name).parts[0] for name in current["files"]} - in_use)
+        return [*older, *({"folder": folder, "at": time.time()} for folder in folders)]
 
 
 @contextmanager

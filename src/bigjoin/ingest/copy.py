@@ -33,14 +33,15 @@ def copy(
     part: int = PART_SIZE,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Write an index into a folder, and return what its manifest says about the files."""
+    """Write an index into a folder, and return what its manifest says about the files; materialised relations are left out."""
     assembly = Assembly(folder, run, progress, directed=directed, shards=shards, part=part)
     size = index.statistics.domains[VERTEX]
     kind = np.dtype(index.manifest["codes"])
     with assembly.exchanging():
         progress("reading tuples")
         chunks: dict[str, Chunks] = {}
-        for name, relation in index.statistics.relations.items():
+        stored = {name: relation for name, relation in index.statistics.relations.items() if not relation.materialized}
+        for name, relation in stored.items():
             if relation.arity == 2:
                 tuples = relation.rows.tuples if relation.rows is not None else relation.tuples
                 items = [(first, min(first + part, tuples)) for first in range(0, tuples, part)]
@@ -48,7 +49,8 @@ def copy(
         code = Code(assembly.exchange, None, Shards(shards, size))
         assembly.domains = {name: _link_domain(assembly, index, domain) for name, domain in index.manifest["domains"].items()}
         assembly.write_tries(assembly.dedupe(chunks, Dedupe(assembly.exchange, size)), code, kind)
-        for name, entry in index.manifest["relations"].items():
+        for name in stored:
+            entry = index.manifest["relations"][name]
             if name not in chunks:
                 assembly.relations[name] = _link_list(assembly, index, entry)
                 continue

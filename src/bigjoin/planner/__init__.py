@@ -18,6 +18,7 @@ from bigjoin.planner.plan_count import plan_count
 from bigjoin.planner.read_pairs import read_pairs
 from bigjoin.planner.resolve_relations import check_domains, resolve_relations
 from bigjoin.planner.resolve_terms import resolve_terms
+from bigjoin.planner.shortcuts import add_shortcuts
 from bigjoin.planner.simplify import simplify
 from bigjoin.query.nest import CountPlan, Term
 from bigjoin.query.plan import Plan
@@ -30,6 +31,7 @@ MEANING = (
     read_pairs,
     expand_induced,
     simplify,
+    add_shortcuts,
 )
 """What a query means for this source, whether its matches are found or counted."""
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from bigjoin.planner.column_orders import extender, in_order, whole
 from bigjoin.planner.draft import Draft
+from bigjoin.planner.shortcuts import LOOKUP, by_shortcuts
 from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Step
 from bigjoin.query.query import Atom, Comparison
 
@@ -20,7 +21,7 @@ def build_steps(draft: Draft) -> Draft:
     bound = seed.attributes
     steps = []
     for attribute in draft.order[len(bound) :]:
-        steps.append(step_for(attribute, bound, draft))
+        steps.append(step_for(attribute, bound, draft, lookup=0.0))
         bound = (*bound, attribute)
     return replace(draft, plan=Plan(draft.query, seed, tuple(steps)))
 
@@ -30,13 +31,14 @@ def _seed(draft: Draft) -> Seed:
 
     An order that no atom begins (only a caller can ask for one) starts from the values of its first attribute.
     """
-    beginning = [atom for atom in draft.positive if _begins(atom, draft)]
+    beginning = [atom for atom in (*draft.positive, *(s.atom for s in draft.shortcuts)) if _begins(atom, draft)]
     read_as_ordered = [atom for atom in beginning if in_order(atom, draft.order, draft.statistics)]
     atom = min(read_as_ordered or beginning, key=lambda atom: _size(atom, draft), default=None)
     first = _whole(atom, draft) if atom is not None else _listing(draft.order[0], draft)
     seed = Seed(first)
     bound = seed.attributes
-    decided = [atom for atom in _decided(draft.atoms, bound, bound) if not _says(first, atom)]
+    covered = frozenset[Atom]().union(*(s.covers for s in draft.shortcuts if s.atom == first.atom))
+    decided = [atom for atom in _decided(draft.atoms, bound, bound) if not _says(first, atom) and atom not in covered]
     return replace(
         seed,
         restrictions=_restrictions(draft, bound, bound),
@@ -60,7 +62,7 @@ def _says(seed: Extender, atom: Atom) -> bool:
     return not atom.negated and atom.relation == seed.atom.relation and read[: len(atom.attributes)] == atom.attributes
 
 
-def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: bool = True) -> Step:
+def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: bool = True, lookup: float = LOOKUP) -> Step:
     """Return the step that extends bound attributes by another, with everything that this decides.
 
     An attribute that nothing leads to is listed, as the values that some atom has, unless its values come from elsewhere.
@@ -83,6 +85,7 @@ def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: b
             partial = extender(atom, attribute, bound, draft.statistics)
             extenders += [partial] if partial is not None and partial.key else []
     projections = _projections(draft, now, (attribute,))
+    extenders = list(by_shortcuts(attribute, bound, extenders, draft, lookup))
     if not extenders and listing:  # a cross product: any atom of the attribute's component can list its values
         extenders.append(_listing(attribute, draft))
     return Step(

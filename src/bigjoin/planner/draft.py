@@ -10,6 +10,14 @@ from bigjoin.query.statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True)
+class Shortcut:
+    """An atom over a materialised relation that cannot fail where the atoms that it covers hold, and the other way round."""
+
+    atom: Atom
+    covers: frozenset[Atom]
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A query on its way to a plan. Passes replace `atoms` and `filters`; `query` stays what the user wrote."""
 
@@ -21,6 +29,8 @@ class Draft:
     seed: int = 0
     """How many attributes the seed binds; 0 leaves it open."""
     restrictions: tuple[Restriction, ...] = ()
+    shortcuts: tuple[Shortcut, ...] = ()
+    """What steps may read instead of some of the atoms."""
     plan: Plan | None = None
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import combinations
 from math import factorial, prod
@@ -13,6 +13,9 @@ from bigjoin.query.query import Atom, Comparison
 
 CLOSURE = 0.05
 """The chance that two neighbours of a vertex are neighbours, where there is no catalogue: real graphs are clustered."""
+
+LOOKUP = 8.0
+"""What finding a list by several columns costs beside looking at its values: searches, in places that are far apart."""
 
 _SELECTIVITY = {"<": 0.5, "<=": 0.5, ">": 0.5, ">=": 0.5, "!=": 1.0, "=": 0.1}
 """How much a comparison leaves; one for equal ids is known better."""
@@ -178,8 +181,27 @@ class Estimate:
         The other lists are intersected before: what is left of them, or the list of the last attribute, is looked at.
         """
         neighbours = self._neighbours(attribute, tuple(sorted(bound)))
+        lists = self._shortcuts(attribute, bound)
         if len(neighbours) < 2:
             return 0.0
+        looked_at = [self._intersected(last, neighbours)]
+        for atom, length in lists:
+            whole = neighbours.keys() <= set(atom.attributes)
+            looked_at.append(LOOKUP if whole else LOOKUP + length)
+        return min(looked_at)
+
+    def _shortcuts(self, attribute: str, bound: Collection[str]) -> list[tuple[Atom, float]]:
+        """Return the shortcuts to an attribute, and the typical length of their lists."""
+        found = []
+        for shortcut in self.draft.shortcuts:
+            if attribute in shortcut.atom.attributes and set(shortcut.atom.attributes) <= {*bound, attribute}:
+                served = extender(shortcut.atom, attribute, bound, self.statistics)
+                if served is not None:
+                    found.append((shortcut.atom, self.statistics.of(shortcut.atom).lists[served.columns].typical))
+        return found
+
+    def _intersected(self, last: str, neighbours: dict[str, tuple[Atom, int]]) -> float:
+        """Estimate what is looked at in the lists of two neighbours or more."""
         if last not in neighbours:
             return min(self._length(by) for by in neighbours.values())
         scanned = self._length(neighbours[last])
@@ -196,7 +218,7 @@ class Estimate:
 
     def _proposals(self, attribute: str, bound: frozenset[str]) -> float:
         """Estimate the shortest list that can propose the attribute."""
-        lengths = [float(self._domain(attribute))]
+        lengths = [float(self._domain(attribute)), *(length for _, length in self._shortcuts(attribute, bound))]
         for atom in self.draft.positive:
             if attribute in atom.attributes and bound & set(atom.attributes):
                 relation = self.statistics.of(atom)

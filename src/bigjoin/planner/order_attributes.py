@@ -27,7 +27,7 @@ def order_attributes(draft: Draft) -> Draft:
         return draft
     names = draft.attributes
     estimate = Estimate(draft)
-    longest = max(len(set(atom.attributes)) for atom in draft.positive)
+    longest = max(len(set(atom.attributes)) for atom in (*draft.positive, *(s.atom for s in draft.shortcuts)))
     orders = _seeds(draft, estimate)
     for size in range(1, len(names)):
         grown = [entry for entry in orders if len(entry.order) != size]
@@ -81,7 +81,7 @@ def _seeds(draft: Draft, estimate: Estimate) -> list[_Entry]:
     """
     constants = {f.left for f in draft.filters if f.op == "=" and isinstance(f.right, Constant)}
     costs: dict[tuple[str, ...], float] = {}
-    for atom in draft.positive:
+    for atom in (*draft.positive, *(shortcut.atom for shortcut in draft.shortcuts)):
         for order in permutations(dict.fromkeys(atom.attributes)):
             looked_up = tuple(sorted(order, key=lambda a: a not in constants))
             for seed in (looked_up, order):

@@ -21,6 +21,7 @@ from bigjoin.planner.estimate import Estimate
 from bigjoin.planner.isomorphism import Shape, renaming
 from bigjoin.planner.keep_distinct import apart, apart_by_atoms
 from bigjoin.planner.search_nest import Found, Node, Pair, Search
+from bigjoin.planner.shortcuts import add_shortcuts
 from bigjoin.planner.simplify import canonical_atom
 from bigjoin.query.nest import CountPlan, Term
 from bigjoin.query.plan import ordered_pairs
@@ -229,7 +230,7 @@ def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:
     atoms = tuple(dict.fromkeys(canonical_atom(atom.renamed(full), draft) for atom in draft.atoms))
     filters = tuple(dict.fromkeys(f.renamed(full).canonical() for f in draft.filters))
     limits = tuple(dict.fromkeys(replace(r, smaller=full[r.smaller], larger=full[r.larger]) for r in draft.restrictions))
-    merged = replace(draft, atoms=atoms, filters=filters, restrictions=limits)
+    merged = add_shortcuts(replace(draft, atoms=atoms, filters=filters, restrictions=limits))
     loops = (a for a in atoms if not a.negated and len(a.attributes) > 1 and len(set(a.attributes[:2])) == 1)
     if any(
         draft.statistics.relation(a.relation).loops == 0 and draft.statistics.relation(a.relation).arity == 2 for a in loops

@@ -19,10 +19,20 @@ def resolve_relations(query: Query, statistics: Statistics) -> Query:
     constants, says that there is no such tuple.
     """
     constants = {f.left: f.right for f in query.filters if f.op == "=" and isinstance(f.right, Constant)}
-    atoms = tuple(_resolved(atom, query, statistics, constants) for atom in query.atoms)
+    resolved = (_resolved(atom, query, statistics, constants) for atom in query.atoms)
+    atoms = tuple(read for atom in resolved for read in _defined(atom, statistics))
     bound = {a for atom in atoms for a in atom.attributes}
     filters = tuple(f for f in query.filters if bound.issuperset(f.attributes))
     return _with_constants_once(replace(query, atoms=atoms, filters=filters), statistics)
+
+
+def _defined(atom: Atom, statistics: Statistics) -> tuple[Atom, ...]:
+    """Return the atoms that a materialised relation's stands for: whether it is read is for plans to say."""
+    definition = statistics.relation(atom.relation).definition
+    if definition is None or atom.negated or atom.optional:
+        return (atom,)
+    names = dict(zip(definition.head, atom.attributes, strict=True))
+    return tuple(replace(part.renamed(names), span=atom.span) for part in definition.atoms)
 
 
 def _with_constants_once(query: Query, statistics: Statistics) -> Query:

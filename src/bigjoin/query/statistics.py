@@ -27,6 +27,15 @@ class ListStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class Definition:
+    """The join whose result a materialised relation is: its tuples are all bindings of the head that satisfy the atoms."""
+
+    head: tuple[str, ...]
+    """All its attributes."""
+    atoms: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RelationStatistics:
     """One relation: the domains of its columns, its size, and the lists of each column order that is indexed."""
 
@@ -44,6 +53,10 @@ class RelationStatistics:
     """Average extensions of small patterns, from a sample (`index/catalogue.py` says how they are named); perhaps none."""
     columns: tuple[str, ...] = ()
     """The names of its columns, if they have any."""
+    materialized: bool = False
+    """Whether it is the stored result of a query over the others."""
+    definition: Definition | None = None
+    """That query, if it is one that plans can make use of."""
 
     @property
     def arity(self) -> int:

@@ -38,6 +38,14 @@ def count_in_batches(plan: Plan, index: Index) -> tuple[int, int]:
     return count, tally.prefixes[0] + sum(kept if meter is None else meter.seen for kept, meter in built)
 
 
+def explored(plan: Plan, index: Index) -> tuple[int, int]:
+    """Run a plan by batches, and return the prefixes that it built before the last step, and the candidates of all steps."""
+    bound = bind(plan, index)
+    tally = Tally.of(bound)
+    count_matches(bound, [bound.seed.positions], tally=tally)
+    return sum(tally.prefixes[:-1]), sum(tally.candidates)
+
+
 class _Meter:
     """A check that every prefix passes, and that counts those that come by."""
 

@@ -59,6 +59,8 @@ OURS = "bigjoin"
 BATCHES = (10_000, 100_000, 1_000_000)
 WORKERS = (1, 14, 28, 56, 112, 224)
 """As in the paper's figure."""
+CUBES = (8, 64, 512)
+"""Workers that are the cells of a cube."""
 
 CONTENDERS: dict[str, Contender] = {
     OURS: Contender("bigjoin", "bigjoin:Bigjoin"),
@@ -84,6 +86,14 @@ CONTENDERS: dict[str, Contender] = {
         f"workers-{many}": Contender(f"{many} workers", "bigjoin:Bigjoin", options={"strategy": "partitioned", "workers": many})
         for many in WORKERS
     },
+    **{f"shares-{many}": Contender(f"Shares, {many}", "shares:Shares", options={"workers": many}) for many in CUBES},
+    **{
+        f"dealt-{many}": Contender(f"bigjoin, {many}", "bigjoin:Bigjoin", options={"strategy": "partitioned", "workers": many})
+        for many in CUBES
+    },
+    "plain": Contender("plain", "stored:Variant"),
+    "sym": Contender("SYM", "stored:Variant", options={"each_once": True}),
+    "sym-tr": Contender("SYM-TR", "stored:Variant", options={"each_once": True, "materialized": "triangle"}),
     "bigjoin-build": Contender("bigjoin", "building:BigjoinBuild"),
     "duckdb-build": Contender("DuckDB", "building:DuckDBBuild", "duckdb"),
     "bigjoin-start": Contender("bigjoin count", "starting:BigjoinStart"),

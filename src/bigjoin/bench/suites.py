@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bigjoin.bench.contenders import BATCHES, OURS, WORKERS
+from bigjoin.bench.contenders import BATCHES, CUBES, OURS, WORKERS
 from bigjoin.bench.graphs import BUNDLED, DIRECTED, RAW, TEXT, UNDIRECTED
 from bigjoin.bench.question import DISTINCT, UNIQUE, Question
 from bigjoin.errors import BigjoinError, did_you_mean
@@ -176,6 +176,33 @@ SUITES: dict[str, Suite] = {
             UNDIRECTED,
             _asked(("triangle",), UNIQUE),
             tuple(f"workers-{many}" for many in WORKERS),
+            versus=False,
+        ),
+        Suite(
+            "shares",
+            "One round of copies against rounds over one index",
+            "Directed, plain join semantics, with as many workers as are named, on the same two cores. *Shares* (Hypercube) "
+            "sends every edge to all workers that could need it for one of the query's atoms, and each then joins what it got, with "
+            "our own loops; the numbers of places on its axes give the least load. Ours sends prefixes, in rounds, and every "
+            "edge lies with one worker in each direction.",
+            (BUNDLED, "amazon0601"),
+            DIRECTED,
+            _asked(("triangle", "4-clique", "diamond")),
+            tuple(f"{kind}-{many}" for many in CUBES for kind in ("dealt", "shares")),
+            versus=False,
+        ),
+        Suite(
+            "triangles-stored",
+            "Symmetries and stored triangles",
+            "Undirected, like the paper's comparison with SEED. *Plain* counts every match as often as the query has "
+            "automorphisms, *SYM* each subgraph once, *SYM-TR* too, with `tri` materialised: 4-cliques, houses and 5-cliques "
+            "are joins of triangles then. Times are those of counts through Spark. *Explored* is what the plan's steps go through, "
+            "prefix by prefix as in the paper: prefixes that are built before the last step, and candidates that are proposed.",
+            (BUNDLED, "amazon0601"),
+            UNDIRECTED,
+            _asked(("4-clique", "house", "5-clique"), UNIQUE),
+            ("plain", "sym", "sym-tr"),
+            cut_off=600.0,
             versus=False,
         ),
         Suite(

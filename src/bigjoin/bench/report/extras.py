@@ -135,12 +135,64 @@ def dealt(lines: Sequence[Line]) -> str:
     return table(["", "index tuples, mean", "max", "load, mean", "max", "load, max / mean", "time"], rows)
 
 
+def copies(lines: Sequence[Line]) -> str:
+    """Return what travelled and what workers held, by copies and by prefixes."""
+    rows = []
+    for line in lines:
+        f, kind = line.figures, line.contender.partition("-")[0]
+        if line.seconds is None or "index_tuples" not in f:
+            continue
+        held = f["index_tuples"]
+        total = held["mean"] * int(line.contender.partition("-")[2])
+        axes = "x".join(map(str, f["shares"])) if kind == "shares" else ""
+        sizes = f"{f['tuples'] / 1e6:,.1f} M", f"{total / 1e6:,.2f} M", f"{held['mean']:,.0f}", f"{held['max']:,}"
+        rows.append(
+            [line.graph, line.query, CONTENDERS[line.contender].label, *sizes, str(f["rounds"]), axes, seconds(line.seconds)]
+        )
+    titles = [
+        "graph",
+        "query",
+        "workers",
+        "tuples sent",
+        "tuples held by all",
+        "by one, mean",
+        "by one, max",
+        "rounds",
+        "cube",
+        "time",
+    ]
+    return table(titles, rows, words=3)
+
+
+def stored(lines: Sequence[Line]) -> str:
+    """Return what was explored with and without symmetries and stored triangles, and the ratios."""
+    rows = []
+    for (graph, query, _), cell in by_cell(lines).items():
+        ways = [cell.get(name) for name in ("plain", "sym", "sym-tr")]
+        if any(way is None or way.seconds is None for way in ways[1:]):
+            continue
+        _, sym, tri = ways
+        assert sym is not None
+        assert tri is not None
+        explored = [None if way is None or way.seconds is None else sum(way.figures.values()) for way in ways]
+        shown = [MISSING if n is None else f"{n / 1e6:,.1f} M" for n in explored]
+        times = [seconds(None if way is None else way.seconds) for way in ways]
+        fewer = f"{explored[1] / explored[2]:.1f}" if explored[1] and explored[2] else MISSING
+        prefixes = f"{sym.figures['prefixes'] / 1e6:,.1f} M", f"{tri.figures['prefixes'] / 1e6:,.1f} M"
+        faster = f"{(sym.seconds or 0) / (tri.seconds or 1):.2f}"
+        rows.append([graph, query, *times, faster, *shown, fewer, *prefixes])
+    titles = ["graph", "query", "plain", "SYM", "SYM-TR", "SYM / SYM-TR", "explored: plain", "SYM", "SYM-TR", "SYM / SYM-TR"]
+    return table([*titles, "prefixes: SYM", "SYM-TR"], rows, words=2)
+
+
 EXTRAS: dict[str, Callable[[Sequence[Line]], str]] = {
     "index": speed,
     "partitioned": exchanges,
     "batches": batches,
     "batches-cliques": batches,
     "workers": dealt,
+    "shares": copies,
+    "triangles-stored": stored,
     "foil": intermediate,
     "cost": cost,
     "directed": index_and_run,

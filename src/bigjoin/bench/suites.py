@@ -182,8 +182,8 @@ SUITES: dict[str, Suite] = {
             "shares",
             "One round of copies against rounds over one index",
             "Directed, plain join semantics, with as many workers as are named, on the same two cores. *Shares* (Hypercube) "
-            "sends every edge to all workers that could need it for one of the query's atoms, and each then joins what it got, with "
-            "our own loops; the numbers of places on its axes give the least load. Ours sends prefixes, in rounds, and every "
+            "sends every edge to all workers that could need it for one of the query's atoms, and each then joins what it got, "
+            "with our own loops; the numbers of places on its axes give the least load. Ours sends prefixes, in rounds, and every "
             "edge lies with one worker in each direction.",
             (BUNDLED, "amazon0601"),
             DIRECTED,
@@ -196,8 +196,9 @@ SUITES: dict[str, Suite] = {
             "Symmetries and stored triangles",
             "Undirected, like the paper's comparison with SEED. *Plain* counts every match as often as the query has "
             "automorphisms, *SYM* each subgraph once, *SYM-TR* too, with `tri` materialised: 4-cliques, houses and 5-cliques "
-            "are joins of triangles then. Times are those of counts through Spark. *Explored* is what the plan's steps go through, "
-            "prefix by prefix as in the paper: prefixes that are built before the last step, and candidates that are proposed.",
+            "are joins of triangles then. Times are those of counts through Spark. *Explored* is what the plan's steps go "
+            "through, prefix by prefix as in the paper: prefixes that are built before the last step, and candidates that are "
+            "proposed.",
             (BUNDLED, "amazon0601"),
             UNDIRECTED,
             _asked(("4-clique", "house", "5-clique"), UNIQUE),

@@ -183,8 +183,8 @@ SUITES: dict[str, Suite] = {
             "One round of copies against rounds over one index",
             "Directed, plain join semantics, with as many workers as are named, on the same two cores. *Shares* (Hypercube) "
             "sends every edge to all workers that could need it for one of the query's atoms, and each then joins what it got, "
-            "with our own loops; the numbers of places on its axes give the least load. Ours sends prefixes, in rounds, and every "
-            "edge lies with one worker in each direction.",
+            "with our own loops; the numbers of places on its axes give the least load. Ours sends prefixes, in rounds, and "
+            "every edge lies with one worker in each direction.",
             (BUNDLED, "amazon0601"),
             DIRECTED,
             _asked(("triangle", "4-clique", "diamond")),

@@ -6,7 +6,7 @@ bj.join("q(a,b,c) := r(a,b), s(b,c), t(c,a)", r=df1, s=df2, t=df3)
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import is_index
+from bigjoin.index.run import Run, in_threads
 from bigjoin.index.writer import writing
-from bigjoin.indexing import Rows, check_name
+from bigjoin.indexing import ALONE, LARGE, Rows, check_name
 from bigjoin.ingest import relations as ingest
 from bigjoin.ingest.memory import from_pandas
-from bigjoin.ingest.relations import Domain, Encoded
+from bigjoin.ingest.relations import Chunked, Domain, Encoded
 from bigjoin.ingest.whole import named_apart, read_whole
 from bigjoin.paths import is_remote
 from bigjoin.planner import count_plan, factorized_plan, plan
@@ -30,7 +31,8 @@ from bigjoin.query.optional import branches
 from bigjoin.query.plan import Extender, Plan, Step
 from bigjoin.query.query import Atom, Query
 from bigjoin.query.view import view_of
-from bigjoin.spark.read import read_frame
+from bigjoin.spark.ingest import runner
+from bigjoin.spark.read import frame_schema, read_frame, spool
 from bigjoin.spark.session import get_session, scratch_directory
 from bigjoin.verbs import Verbs
 
@@ -75,15 +77,30 @@ class Relations(Verbs):
         frames: list[Any] = [rows for rows in relations.values() if hasattr(rows, "mapInArrow")]
         self._spark = spark or (frames[0].sparkSession if frames else None)
         self._rows, self._drop_nulls = dict(relations), drop_nulls
-        self._tables: dict[str, pa.Table] = {}
+        self._opened: dict[str, Chunked | DataFrame] = {}
+        self._spooled: dict[tuple[str, ...], Chunked] = {}
         self._held: dict[tuple[Domain, ...], _Held] = {}
         self._scratch = scratch_directory("relations")
 
-    def table(self, name: str) -> pa.Table:
-        """Return a relation's rows, read when they are first asked for."""
-        if name not in self._tables:
-            self._tables[name] = _read(name, self._rows[name], self._spark)
-        return self._tables[name]
+    def schema(self, name: str) -> pa.Schema:
+        """Return a relation's columns and their types."""
+        if name not in self._opened:
+            self._opened[name] = _open(name, self._rows[name], self._spark)
+        opened = self._opened[name]
+        schema = opened.schema if isinstance(opened, Chunked) else frame_schema(opened, f"the relation {name!r}")
+        if not len(schema):
+            raise SourceError(f"the relation {name!r} has no columns")
+        return named_apart(schema, f"the relation {name!r}")
+
+    def _columns_of(self, name: str, columns: Sequence[str]) -> Chunked:
+        """Return some columns of a relation; those of a DataFrame are written down, once, by its own tasks."""
+        opened = self._opened[name]
+        if isinstance(opened, Chunked):
+            return opened.select(columns)
+        if (name, *columns) not in self._spooled:
+            chosen = opened.select(*(opened[f"`{column.replace('`', '``')}`"] for column in columns))
+            self._spooled[name, *columns] = spool(chosen, f"the relation {name!r}", self._scratch)
+        return self._spooled[name, *columns]
 
     def on(self, spark: SparkSession) -> Relations:
         """Return these relations, with their queries run by another session."""
@@ -108,10 +125,15 @@ class Relations(Verbs):
         domains = self._domains(query)
         held = self._held.get(domains)
         if held is None:
-            used = {name: [c for d in domains for r, c in d.columns if r == name] for d in domains for name, _ in d.columns}
-            tables = {name: self.table(name).select(_in_order(self.table(name), used[name])) for name in used}
-            encoded = ingest.encode(tables, domains, drop_nulls=self._drop_nulls)
-            held = self._held[domains] = _Held(encoded, self._scratch / str(len(self._held)))
+            used = {name: {c for d in domains for r, c in d.columns if r == name} for d in domains for name, _ in d.columns}
+            chosen = {name: [c for c in self.schema(name).names if c in used[name]] for name in used}
+            relations = {name: self._columns_of(name, columns) for name, columns in chosen.items()}
+            large = sum(r.rows for r in relations.values()) > ALONE and all(r.in_files for r in relations.values())
+            run = runner(self.spark) if large else in_threads
+            folder = self._scratch / str(len(self._held))
+            folder.mkdir()
+            encoded = ingest.encode(relations, domains, folder, run, drop_nulls=self._drop_nulls)
+            held = self._held[domains] = _Held(encoded, folder, run)
         return held.index_for(query)
 
     def _domains(self, query: Query) -> tuple[Domain, ...]:
@@ -134,7 +156,7 @@ class Relations(Verbs):
         if atom.relation not in self._rows:
             hint = did_you_mean(atom.relation, self._rows) or f"the relations are {', '.join(sorted(self._rows))}"
             raise QueryError(f"there is no relation {atom.relation!r}", atom.span, hint)
-        names = self.table(atom.relation).column_names
+        names = self.schema(atom.relation).names
         if atom.columns:
             for column in atom.columns:
                 if column not in names:
@@ -155,18 +177,27 @@ class _Held:
 
     encoded: Encoded
     folder: Path
+    run: Run
     orders: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     index: Index | None = None
-    versions: int = 0
 
     def index_for(self, query: Query) -> Index:
-        """Return an index that holds what a query needs, written again if it needs more than the one that there is."""
+        """Return an index that holds what a query needs; column orders that it lacks are added."""
         asked = _orders(query, self.encoded, self.orders)
         if self.index is None or asked != self.orders:
-            self.orders, self.versions = asked, self.versions + 1
-            with writing(self.folder.with_name(f"{self.folder.name}.{self.versions}")) as writer:
-                self.index = writer.commit(ingest.write(self.encoded, asked, writer.folder))
+            self.index = self._with(asked)
+            self.orders = asked
         return self.index
+
+    def _with(self, asked: Mapping[str, tuple[tuple[int, ...], ...]]) -> Index:
+        with writing(self.folder / "index") as writer:
+            content = self.encoded.content(writer.folder) if self.index is None else self.index.manifest
+            new = {name: [o for o in orders if o not in self.orders.get(name, ())] for name, orders in asked.items()}
+            found = self.encoded.write(new, writer.folder, self.folder, self.run)
+            for name, entry in content["relations"].items():
+                found[name] = {**entry, "orders": entry["orders"] | found[name]["orders"]}
+            kept = {} if self.index is None else self.index.manifest["files"]
+            return writer.commit({**content, "relations": found}, self.run, kept=kept)
 
 
 class _Unions:
@@ -199,8 +230,8 @@ def _orders(
     query: Query, encoded: Encoded, known: Mapping[str, tuple[tuple[int, ...], ...]]
 ) -> dict[str, tuple[tuple[int, ...], ...]]:
     """Return the column orders of each relation that plans for a query read, beside those that are known."""
-    wanted: dict[str, set[tuple[int, ...]]] = {name: set(known.get(name, ())) for name in encoded.columns}
-    for name, columns in encoded.columns.items():
+    wanted: dict[str, set[tuple[int, ...]]] = {name: set(known.get(name, ())) for name in encoded.names}
+    for name, columns in encoded.names.items():
         wanted[name] |= {(0, 1), (1, 0)} if len(columns) == 2 else {tuple(range(len(columns)))}
     for branch in branches(query):
         for relation, order in _read_orders(branch, encoded):
@@ -210,7 +241,7 @@ def _orders(
         kept: list[tuple[int, ...]] = []
         for order in sorted(orders, key=lambda order: (-len(order), order)):
             if not any(other[: len(order)] == order for other in kept):
-                kept.append((*order, *(c for c in range(len(encoded.columns[name])) if c not in order)))
+                kept.append((*order, *(c for c in range(len(encoded.names[name])) if c not in order)))
         found[name] = tuple(sorted(kept))
     return found
 
@@ -237,27 +268,27 @@ def _extenders(steps: Iterable[Step]) -> list[Extender]:
     return [e for step in steps for e in (*step.extenders, *step.excluders, *step.checks)]
 
 
-def _in_order(table: pa.Table, columns: Iterable[str]) -> list[str]:
-    wanted = set(columns)
-    return [name for name in table.column_names if name in wanted]
+def _open(name: str, rows: Rows, spark: SparkSession | None) -> Chunked | DataFrame:
+    """Return what holds the rows of a relation: tables in memory, or a DataFrame, which may be larger."""
+    if isinstance(rows, (str, Path)):
+        if not is_remote(str(rows)) and is_index(Path(rows)):
+            return Chunked.of(_of_index(Index.open(rows), name))
+        if is_remote(str(rows)) or _is_large_parquet(Path(rows)):
+            return read_frame(spark or get_session(), str(rows))
+        return Chunked.of(read_whole(str(rows)))
+    if hasattr(rows, "mapInArrow"):
+        return rows
+    if isinstance(rows, pa.Table):
+        return Chunked.of(rows)
+    if hasattr(rows, "dtypes"):
+        return Chunked.of(from_pandas(rows))
+    what = "a DataFrame, an Arrow table, a pandas frame or a path"
+    raise BigjoinError(f"the relation {name!r} is a {type(rows).__name__}; give {what}")
 
 
-def _read(name: str, rows: Rows, spark: SparkSession | None) -> pa.Table:
-    """Return the rows of a relation, whatever holds them."""
-    if isinstance(rows, (str, Path)) and is_remote(str(rows)):
-        table = read_frame(spark or get_session(), str(rows)).toArrow()
-    elif isinstance(rows, (str, Path)):
-        table = _of_index(Index.open(rows), name) if is_index(Path(rows)) else read_whole(str(rows))
-    elif hasattr(rows, "mapInArrow"):
-        table = rows.toArrow()
-    elif isinstance(rows, pa.Table) or hasattr(rows, "dtypes"):
-        table = rows if isinstance(rows, pa.Table) else from_pandas(rows)
-    else:
-        what = "a DataFrame, an Arrow table, a pandas frame or a path"
-        raise BigjoinError(f"the relation {name!r} is a {type(rows).__name__}; give {what}")
-    if not table.num_columns:
-        raise SourceError(f"the relation {name!r} has no columns")
-    return named_apart(table, f"the relation {name!r}")
+def _is_large_parquet(path: Path) -> bool:
+    files = list(path.rglob("*.parquet")) if path.is_dir() else [path] * (path.suffix == ".parquet" and path.exists())
+    return sum(file.stat().st_size for file in files) > LARGE
 
 
 def _of_index(index: Index, name: str) -> pa.Table:

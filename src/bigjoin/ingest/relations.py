@@ -1,28 +1,36 @@
 """Relations of any arity -> an index: one dictionary for each domain, and a trie for each column order that plans ask for.
 
 A domain is a set of columns whose values are compared with each other. Its values get codes by descending frequency, ties by
-value, like the vertices of a graph.
+value, like the vertices of a graph. Rows come in chunks and stay in files: a chunk's values are numbered by themselves first,
+then by the domain's dictionary, the only thing that has to fit into memory; tries are sorted outside of it (`tuples.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
+from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import Dictionary, code_type, ranks_of
 from bigjoin.index.directory import key
-from bigjoin.index.trie import Codes, Trie, build_trie
+from bigjoin.index.run import Run
 from bigjoin.ingest.columns import cast, common_type, property_type
-from bigjoin.ingest.ids import write_table
+from bigjoin.ingest.ids import read_table, write_table
+from bigjoin.ingest.tuples import Tries
 from bigjoin.query.statistics import RelationStatistics, Statistics
+
+Orders: TypeAlias = Mapping[str, Iterable[tuple[int, ...]]]
+"""By relation: column orders."""
 
 
 @dataclass(frozen=True)
@@ -35,114 +43,225 @@ class Domain:
 
 
 @dataclass(frozen=True)
+class Chunked:
+    """The rows of a relation, in pieces: tables in memory, or Arrow files."""
+
+    schema: pa.Schema
+    chunks: tuple[pa.Table | str, ...]
+    rows: int
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Chunked:
+        """Return a table in pieces of a part's size."""
+        pieces = (table.slice(first, PART_SIZE) for first in range(0, table.num_rows, PART_SIZE))
+        return cls(table.schema, tuple(pieces), table.num_rows)
+
+    def select(self, columns: Sequence[str]) -> Chunked:
+        """Return some of the columns; pieces in files keep the others, which nobody reads."""
+        return replace(self, schema=pa.schema([self.schema.field(name) for name in columns]))
+
+    @property
+    def in_files(self) -> bool:
+        """Whether tasks on any machine can read it."""
+        return all(isinstance(chunk, str) for chunk in self.chunks)
+
+
+@dataclass(frozen=True)
 class Encoded:
-    """Relations as distinct tuples of codes."""
+    """Relations as tuples of codes, in files that hold a row for each column."""
 
     dictionaries: Mapping[str, Dictionary]
     domains: Mapping[str, tuple[str, ...]]
     """By relation: the domains of its columns."""
     names: Mapping[str, tuple[str, ...]]
-    columns: Mapping[str, tuple[Codes, ...]]
+    files: Mapping[str, tuple[str, ...]]
     rows: Mapping[str, dict[str, int]]
-    """By relation: how many rows its source had, and how many of them had a NULL."""
+    """By relation: how many rows its source had, how many of them had a NULL, and how many the same value in all columns."""
 
     @property
     def statistics(self) -> Statistics:
         """What a planner may know; it can have any column order."""
         relations = {
-            name: RelationStatistics(self.domains[name], len(columns[0]), loops=_loops(columns), columns=self.names[name])
-            for name, columns in self.columns.items()
+            name: RelationStatistics(
+                self.domains[name], rows["rows"] - rows["nulls"], loops=rows["loops"], columns=self.names[name]
+            )
+            for name, rows in self.rows.items()
         }
         return Statistics(relations, {name: len(dictionary) for name, dictionary in self.dictionaries.items()})
 
-    def trie(self, relation: str, order: tuple[int, ...]) -> Trie:
-        """Return the trie of a relation in a column order."""
-        columns = self.columns[relation]
-        return build_trie([columns[c] for c in order], len(self.dictionaries[self.domains[relation][order[0]]]))
+    @property
+    def code_type(self) -> np.dtype[Any]:
+        return _code_type(self.dictionaries)
+
+    def content(self, folder: Path) -> dict[str, Any]:
+        """Write the dictionaries into a folder, and return what the manifest of an index without relations says."""
+        domains = {}
+        for number, (name, dictionary) in enumerate(self.dictionaries.items()):
+            ids, ranks = f"domain{number}.ids.arrow", f"domain{number}.ranks.npy"
+            write_table(pa.table({"id": dictionary.ids}), folder / ids)
+            np.save(folder / ranks, dictionary.ranks)
+            places = {"ids": [f"{folder.name}/{ids}"], "ranks": f"{folder.name}/{ranks}"}
+            domains[name] = {"size": len(dictionary), "type": str(dictionary.type), **places}
+        degrees: dict[str, list[int]] = {"histogram": [], "hubs": []}
+        return {"codes": self.code_type.name, "shards": 1, "domains": domains, "relations": {}, "degrees": degrees}
+
+    def write(self, orders: Orders, folder: Path, exchange: Path, run: Run) -> dict[str, Any]:
+        """Write column orders of relations into a folder, and return the relations' entries in a manifest with just these."""
+        tries = Tries(folder, str(exchange), run, self.code_type, 1, PART_SIZE)
+        relations = {}
+        for name, wanted in orders.items():
+            sizes = [len(self.dictionaries[domain]) for domain in self.domains[name]]
+            written = {key(order): tries.write(name, self.files[name], order, sizes) for order in wanted}
+            tuples = max((entry.pop("tuples") for entry in written.values()), default=0)
+            source = self.rows[name]
+            relations[name] = {
+                "domains": list(self.domains[name]),
+                "columns": list(self.names[name]),
+                "tuples": tuples,
+                "symmetric": False,
+                "loops": source["loops"],
+                "orders": written,
+                "source": {**source, "duplicates": source["rows"] - source["nulls"] - tuples},
+            }
+        return relations
 
 
-def encode(tables: Mapping[str, pa.Table], domains: Iterable[Domain], *, drop_nulls: bool = False) -> Encoded:
+def encode(
+    relations: Mapping[str, Chunked], domains: Sequence[Domain], folder: Path, run: Run, *, drop_nulls: bool = False
+) -> Encoded:
     """Give the values of each domain their codes; refuse types that do not compare, and NULLs unless they are to be dropped."""
+    schemas = {name: relation.schema for name, relation in relations.items()}
+    kinds = {domain.name: _common_type(domain, schemas) for domain in domains}
     of = {column: domain.name for domain in domains for column in domain.columns}
-    whole = {name: _without_nulls(name, table, drop_nulls=drop_nulls) for name, table in tables.items()}
-    dictionaries: dict[str, Dictionary] = {}
-    coded: dict[tuple[str, str], Codes] = {}
-    for domain in domains:
-        kind = _common_type(domain, whole)
-        arrays = [_values(whole[relation][column], kind, column, relation) for relation, column in domain.columns]
-        dictionaries[domain.name], codes = _dictionary(arrays, kind)
-        coded |= dict(zip(domain.columns, codes, strict=True))
-    narrow = code_type(max((len(dictionary) for dictionary in dictionaries.values()), default=0))
-    columns = {name: _distinct([coded[name, c].astype(narrow) for c in table.column_names]) for name, table in whole.items()}
-    rows = {n: {"rows": table.num_rows, "nulls": table.num_rows - whole[n].num_rows} for n, table in tables.items()}
-    names = {name: tuple(table.column_names) for name, table in tables.items()}
-    return Encoded(dictionaries, {n: tuple(of[n, c] for c in names[n]) for n in names}, names, columns, rows)
+    columns = {name: {c: (of[name, c], kinds[of[name, c]]) for c in schema.names} for name, schema in schemas.items()}
+    pieces = [(name, chunk) for name, relation in relations.items() for chunk in relation.chunks]
+    scanned = run(ScanChunk(str(folder), columns), pieces)
+    rows = {name: {"rows": 0, "nulls": 0, "loops": 0} for name in relations}
+    for piece in scanned:
+        for figure in ("rows", "nulls"):
+            rows[piece["relation"]][figure] += piece[figure]
+    if not drop_nulls:
+        _refuse_nulls(rows)
+    dictionaries = {}
+    for domain, kind in kinds.items():
+        dictionaries[domain] = _dictionary([piece for piece in scanned if domain in piece["ids"]], domain, kind)
+    recoded = run(Recode(str(folder), _code_type(dictionaries).name), scanned)
+    files: dict[str, list[str]] = defaultdict(list)
+    for piece, found in zip(scanned, recoded, strict=True):
+        files[piece["relation"]].append(found["file"])
+        rows[piece["relation"]]["loops"] += found["loops"]
+        for used in (piece["numbers"], *piece["ids"].values(), *(f"{file}.codes.npy" for file in piece["ids"].values())):
+            Path(used).unlink()
+    names = {name: tuple(schema.names) for name, schema in schemas.items()}
+    return Encoded(
+        dictionaries,
+        {name: tuple(of[name, c] for c in names[name]) for name in names},
+        names,
+        {name: tuple(files[name]) for name in names},
+        rows,
+    )
 
 
-def write(encoded: Encoded, orders: Mapping[str, Iterable[tuple[int, ...]]], folder: Path) -> dict[str, Any]:
-    """Write the files of an index into a folder, with these column orders, and return what its manifest says about them."""
+@dataclass(frozen=True)
+class ScanChunk:
+    """Stage: number the values of a chunk, domain by domain; write the numbers, and the values with how often each occurs."""
 
-    def place(file: str) -> str:
-        return f"{folder.name}/{file}"
+    folder: str
+    columns: Mapping[str, Mapping[str, tuple[str, pa.DataType]]]
+    """By relation and column: the domain, and its type."""
 
-    domains, relations = {}, {}
-    for number, (name, dictionary) in enumerate(encoded.dictionaries.items()):
-        ids, ranks = f"domain{number}.ids.arrow", f"domain{number}.ranks.npy"
-        write_table(pa.table({"id": dictionary.ids}), folder / ids)
-        np.save(folder / ranks, dictionary.ranks)
-        domains[name] = {"size": len(dictionary), "type": str(dictionary.type), "ids": [place(ids)], "ranks": place(ranks)}
-    for name, columns in encoded.columns.items():
-        written = {}
-        for order in orders[name]:
-            trie, levels = encoded.trie(name, order), []
-            for depth, level in enumerate(trie.levels):
-                stem = f"{name}.{'-'.join(map(str, order))}.{depth}"
-                np.save(folder / f"{stem}.values.npy", level.values)
-                levels.append({"values": place(f"{stem}.values.npy")})
-                if trie.keyed:
-                    np.save(folder / f"{stem}.offsets.npy", level.offsets)
-                    levels[-1]["offsets"] = place(f"{stem}.offsets.npy")
-            written[key(order)] = {"levels": levels, "lists": asdict(trie.statistics())}
-        source = encoded.rows[name]
-        relations[name] = {
-            "domains": list(encoded.domains[name]),
-            "columns": list(encoded.names[name]),
-            "tuples": len(columns[0]),
-            "symmetric": False,
-            "loops": _loops(columns),
-            "orders": written,
-            "source": {**source, "loops": 0, "duplicates": source["rows"] - source["nulls"] - len(columns[0])},
+    def __call__(self, piece: tuple[str, pa.Table | str]) -> dict[str, Any]:
+        relation, chunk = piece
+        columns = self.columns[relation]
+        given = (chunk if isinstance(chunk, pa.Table) else read_table(chunk)).select(list(columns))
+        table = _without_nulls(given)
+        stem = f"{self.folder}/{uuid.uuid4().hex}"
+        numbers = np.empty((len(columns), table.num_rows), np.int32)
+        ids: dict[str, str] = {}
+        for domain, kind in dict.fromkeys(columns.values()):
+            mine = [place for place, entry in enumerate(columns.values()) if entry[0] == domain]
+            arrays = [_values(table.column(place), kind, table.column_names[place], relation) for place in mine]
+            coded = pa.concat_arrays(arrays).dictionary_encode()
+            found = coded.indices.to_numpy(zero_copy_only=False)
+            numbers[mine] = found.reshape(len(mine), -1)
+            file = f"{stem}.{len(ids)}.arrow"
+            counts = np.bincount(found, minlength=len(coded.dictionary))
+            write_table(pa.table({"id": coded.dictionary, "count": counts}), Path(file))
+            ids[domain] = file
+        np.save(f"{stem}.npy", numbers)
+        return {
+            "relation": relation,
+            "rows": given.num_rows,
+            "nulls": given.num_rows - table.num_rows,
+            "numbers": f"{stem}.npy",
+            "domains": [domain for domain, _ in columns.values()],
+            "ids": ids,
         }
-    kind = np.dtype(next((c.dtype for columns in encoded.columns.values() for c in columns), np.uint32))
-    return {
-        "codes": kind.name,
-        "shards": 1,
-        "domains": domains,
-        "relations": relations,
-        "degrees": {"histogram": [], "hubs": []},
-    }
 
 
-def _without_nulls(name: str, table: pa.Table, *, drop_nulls: bool) -> pa.Table:
-    if not table.num_columns:
-        raise SourceError(f"the relation {name!r} has no columns")
+@dataclass(frozen=True)
+class Recode:
+    """Stage: give the numbered values of a chunk their codes."""
+
+    folder: str
+    kind: str
+
+    def __call__(self, piece: dict[str, Any]) -> dict[str, Any]:
+        numbers = map_array(piece["numbers"])
+        codes = {domain: map_array(f"{file}.codes.npy") for domain, file in piece["ids"].items()}
+        tuples = np.empty(numbers.shape, self.kind)
+        for place, domain in enumerate(piece["domains"]):
+            tuples[place] = codes[domain][numbers[place]]
+        file = f"{self.folder}/{uuid.uuid4().hex}.npy"
+        np.save(file, tuples)
+        return {"file": file, "loops": int(np.count_nonzero((tuples == tuples[0]).all(axis=0)))}
+
+
+def _dictionary(pieces: Sequence[dict[str, Any]], domain: str, kind: pa.DataType) -> Dictionary:
+    """Return the dictionary of a domain, frequent values first, and write beside each chunk's values which codes they have."""
+    tables = [read_table(piece["ids"][domain]) for piece in pieces]
+    whole = pa.chunked_array([chunk for table in tables for chunk in table["id"].chunks], kind).combine_chunks()
+    encoded = (whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole).dictionary_encode()
+    places, ids = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+    counts = np.zeros(len(ids), np.int64)
+    np.add.at(counts, places, np.concatenate([np.empty(0, np.int64), *(table["count"].to_numpy() for table in tables)]))
+    ranks = ranks_of(ids)
+    order = np.lexsort((ranks, -counts))  # codes -> places
+    codes = np.empty(len(ids), np.int64)
+    codes[order] = np.arange(len(ids))
+    first = 0
+    for piece, table in zip(pieces, tables, strict=True):
+        np.save(f"{piece['ids'][domain]}.codes.npy", codes[places[first : first + table.num_rows]])
+        first += table.num_rows
+    return Dictionary(ids.take(pa.array(order)), ranks[order])
+
+
+def _code_type(dictionaries: Mapping[str, Dictionary]) -> np.dtype[Any]:
+    return np.dtype(code_type(max((len(dictionary) for dictionary in dictionaries.values()), default=0)))
+
+
+def _without_nulls(table: pa.Table) -> pa.Table:
     if not any(column.null_count for column in table.columns):
         return table
     kept = pc.is_valid(table.column(0))
     for column in table.columns[1:]:
         kept = pc.and_(kept, pc.is_valid(column))
-    if not drop_nulls:
-        raise SourceError(
-            f"{table.num_rows - pc.sum(kept).as_py()} of the {table.num_rows} rows of {name!r} have a NULL, which equals "
-            "nothing: drop them first, or with drop_nulls=True (--drop-nulls)"
-        )
     return table.filter(kept)
 
 
-def _common_type(domain: Domain, tables: Mapping[str, pa.Table]) -> pa.DataType:
+def _refuse_nulls(rows: Mapping[str, dict[str, int]]) -> None:
+    for name, figures in rows.items():
+        if figures["nulls"]:
+            raise SourceError(
+                f"{figures['nulls']} of the {figures['rows']} rows of {name!r} have a NULL, which equals nothing: drop them "
+                "first, or with drop_nulls=True (--drop-nulls)"
+            )
+
+
+def _common_type(domain: Domain, schemas: Mapping[str, pa.Schema]) -> pa.DataType:
     found: tuple[str, str, pa.DataType] | None = None
     for relation, column in domain.columns:
-        given = tables[relation].schema.field(column).type
+        given = schemas[relation].field(column).type
         if pa.types.is_null(given):  # a column without a value, of any type
             continue
         kind = property_type(given)
@@ -169,32 +288,3 @@ def _values(column: pa.ChunkedArray, kind: pa.DataType, name: str, relation: str
     chunks = [chunk.cast(kind) if empty else cast(chunk, kind, column=name, source=relation) for chunk in column.chunks]
     values = pa.concat_arrays(chunks) if chunks else pa.array([], kind)
     return pc.add(values, pa.scalar(0.0, kind)) if pa.types.is_floating(kind) else values
-
-
-def _dictionary(arrays: list[pa.Array], kind: pa.DataType) -> tuple[Dictionary, list[Codes]]:
-    """Return the dictionary of some columns, hubs first, and the columns as codes."""
-    whole = pa.chunked_array(arrays, kind).combine_chunks()
-    encoded = (whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole).dictionary_encode()
-    places = encoded.indices.to_numpy(zero_copy_only=False)
-    ids = encoded.dictionary
-    ranks = ranks_of(ids)
-    order = np.lexsort((ranks, -np.bincount(places, minlength=len(ids))))  # codes -> places
-    codes = np.empty(len(ids), np.int64)
-    codes[order] = np.arange(len(ids))
-    bounds = np.cumsum([0, *map(len, arrays)])
-    columns = [codes[places[low:high]] for low, high in pairwise(bounds)]
-    return Dictionary(ids.take(pa.array(order)), ranks[order]), columns
-
-
-def _distinct(columns: list[Codes]) -> tuple[Codes, ...]:
-    """Return the distinct tuples of some columns, sorted."""
-    order = np.lexsort(columns[::-1])
-    ordered = [column[order] for column in columns]
-    fresh = np.ones(len(order), np.bool_)
-    fresh[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in ordered])
-    return tuple(column[fresh] for column in ordered)
-
-
-def _loops(columns: tuple[Codes, ...]) -> int:
-    """Return how many tuples have the same code in all columns."""
-    return int(np.count_nonzero(np.logical_and.reduce([column == columns[0] for column in columns])))

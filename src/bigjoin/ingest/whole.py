@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
@@ -16,6 +17,8 @@ from bigjoin.paths import format_suffix
 
 SEPARATORS = (",", "\t", "|", ";")
 """What may stand between the columns of a text file; without any of them, spaces do, and rows are edges."""
+
+Named = TypeVar("Named", pa.Table, pa.Schema)
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -53,9 +56,9 @@ def _first_lines(path: Path) -> tuple[int, list[str]]:
     return skipped, [line for line in lines[skipped:] if line.strip()][:1]
 
 
-def named_apart(table: pa.Table, source: str) -> pa.Table:
-    """Return a table if no two of its columns have one name."""
-    names = table.column_names
+def named_apart(columns: Named, source: str) -> Named:
+    """Return columns if no two of them have one name."""
+    names = columns.column_names if isinstance(columns, pa.Table) else columns.names
     if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
         raise SourceError(f"{source} has two columns called {twice!r}: rename one of them")
-    return table
+    return columns

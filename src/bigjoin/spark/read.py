@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import csv
 import re
+import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.ingest.ids import write_table
+from bigjoin.ingest.relations import Chunked
 from bigjoin.ingest.table import Kind, Table, choose, edge_columns, warn_left_out
 from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
+from bigjoin.spark.tasks import settle
 
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _TEXTS = (T.StringType, T.VarcharType, T.CharType)
@@ -35,6 +42,34 @@ def read_frame(spark: SparkSession, source: str) -> DataFrame:
         return _read_text(spark, source, source)
     with reading(source):
         return spark.read.parquet(source)
+
+
+def frame_schema(frame: DataFrame, source: str) -> pa.Schema:
+    """Return the columns of a frame as Arrow has them; times are in UTC."""
+    with reading(source):
+        return to_arrow_schema(frame.schema, timezone="UTC")
+
+
+def spool(frame: DataFrame, source: str, folder: Path) -> Chunked:
+    """Write the rows of a frame as Arrow files of at most a part's size, from the tasks: they never come to the driver."""
+    schema = frame_schema(frame, source)
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        waiting: list[pa.RecordBatch] = []
+        for batch in chain(batches, [None]):
+            if batch is not None:
+                waiting.append(batch.cast(schema))
+            rows = sum(part.num_rows for part in waiting)
+            if rows >= PART_SIZE or (batch is None and rows):
+                file = folder / f"rows-{uuid.uuid4().hex}.arrow"
+                write_table(pa.Table.from_batches(waiting), file)
+                waiting = []
+                yield pa.RecordBatch.from_pydict({"file": [str(file)], "rows": [rows]})
+
+    with reading(source):
+        found = frame.mapInArrow(write, "file string, rows long").toArrow()
+    return Chunked(schema, tuple(found["file"].to_pylist()), sum(found["rows"].to_pylist()))
 
 
 def frame_table(

@@ -153,6 +153,38 @@ def test_an_atom_of_a_materialised_relation_means_its_definition(clustered):
     assert len(locally(bind(plan(query, index.statistics), index), index, batch_size=100, parts=1)) == 3 * 56
     without = parse("q(a, b) := edge(a, b), not tri(a, b, _)")
     assert len(locally(bind(plan(without, index.statistics), index), index, batch_size=100, parts=1)) == 6
+    for text in ("q(a, b) := edge(a, b), not tri(a, b, _)", "q(a, b) := edge(a, b), not tri(b, _, a)"):
+        once = bind(plan(parse(text, unique=True), index.statistics), index)
+        assert len(locally(once, index, batch_size=100, parts=1)) == 3
+    paths = parse("q(a, b, c) := edge(a, b), edge(b, c), not tri(c, a, b)", unique=True)
+    ways = len(locally(bind(plan(paths, index.statistics), index), index, batch_size=100, parts=1))
+    assert ways == len({(min(a, c), b, max(a, c)) for a, b, c in open_paths(index)})
+
+
+def open_paths(index):
+    """Paths of three vertices whose ends are not joined."""
+    trie = index.extensions("edge", (0, 1))
+    edges = set(zip(*(column.tolist() for column in trie.tuples(np.arange(len(trie)))), strict=True))
+    return [(a, b, d) for a, b in edges for c, d in edges if b == c and a != d and (a, d) not in edges]
+
+
+def test_a_relation_that_is_not_plain_leads_on_from_any_column(clustered):
+    index = stored(clustered, "m", "m(a, b, c) := edge(a, b), edge(b, c), a != c")
+    steps = plan(parse("q(a, b, c, d, e) := m(a, b, c), m(d, e, c)"), index.statistics).steps
+    assert all(any(e.key for e in step.extenders) for step in steps)
+
+
+def test_a_view_of_a_stored_relation_is_read_from_it(tmp_path):
+    edges = pa.table({"src": [1, 1, 2, 3], "dst": [2, 3, 3, 4]})
+    index = stored(build_index(edges, tmp_path / "directed"), "tri", "triangle")
+    for text in ("q(a, b) := edge(a, b), not tri(a, b, _)", "q(a, b, c) := edge(c, b), edge(b, a), not tri(a, b, _)"):
+        bind(plan(parse(text), index.statistics), index)
+        assert not any(name == "tri" for name, _ in index._tries)  # the whole of it, to make another order
+
+
+def test_the_text_of_a_constant_comes_back():
+    query = parse("q(a) := edge(a, b)", where=r"""a = 'it\'s a \\ tab	here'""")
+    assert parse(str(query)) == query
 
 
 def test_a_version_that_was_opened_stays_as_it_is(clustered):
@@ -168,7 +200,22 @@ def test_a_version_that_was_opened_stays_as_it_is(clustered):
     assert verify(again) == again.bytes
 
 
-def test_a_new_build_starts_without(clustered, tmp_path):
+def test_a_copy_finds_what_was_stored_again(clustered, tmp_path):
+    index = stored(stored(clustered, "tri", "triangle"), "m", "m(a, b) := edge(a, b), a < 5", distinct=True)
+    with mock.patch.object(compiled, "load", interpreted):
+        dealt = build_index(index.path, tmp_path / "dealt", shards=3)
+    tuples = {name: relation.tuples for name, relation in index.statistics.relations.items()}
+    assert {name: relation.tuples for name, relation in dealt.statistics.relations.items()} == tuples
+    verify(dealt)
+
+
+def test_a_cross_product_is_stored_and_read(clustered):
+    index = stored(clustered, "pair", "p(a, b) := edge(a, c), edge(b, d), a < 2, b < 2, c < 2, d < 2", cross_product=True)
+    found = bind(plan(parse("q(a, b) := pair(a, b)"), index.statistics), index)
+    assert len(locally(found, index, batch_size=100, parts=1)) == 4
+
+
+def test_a_new_build_starts_without(clustered):
     stored(clustered, "tri", "triangle")
     built = build_index(pa.table({"src": [1, 2], "dst": [2, 3]}), clustered.path)
     assert list(built.statistics.relations) == ["edge"]
@@ -184,6 +231,7 @@ def test_what_cannot_be_materialised(clustered):
         ("q(a, a.id) := edge(a, b)", "has to list attributes"),
         ("q(a, c) := path(a, b), edge(b, c)", "'path' is materialised itself"),
         ("q(a, c) := edge(a, b), not path(a, b), edge(b, c)", "'path' is materialised itself"),
+        ("path(a, c) := path(a, b), edge(b, c)", "'path' is materialised itself"),
         ("q(a, b) := nothing(a, b)", "there is no relation 'nothing'"),
         ("q(a, b) := edge(a, c), edge(b, d)", "disconnected"),
     ):
@@ -252,6 +300,12 @@ def test_the_command_line_materialises(tmp_path):
     assert "far: 30 tuples" in run("index", index, "--info").stdout
     assert "tri: 120 tuples" in run("index", index, tmp_path / "dealt", "--shards", "3").stdout
     assert run("count", "4-clique", tmp_path / "dealt", "--unique", "--strategy", "partitioned").stdout.strip() == "15"
+    assert "tri: 120 tuples" in run("index", index, index, "--undirected", "--materialize", "two=2-path").stdout
+    refused(
+        run("index", index, index, "--materialize", "m=2-path", "--types", "kind"), "is an index: only its shards can change"
+    )
+    refused(run("index", edges, tmp_path / "no", "--materialize", "m=q(a) := nope(a)"), "there is no relation 'nope'")
+    refused(run("index", edges, tmp_path / "no", "--materialize", "edge=triangle"), "two relations 'edge'")
     refused(run("index", edges, tmp_path / "no", "--materialize", "triangle"), "write NAME=QUERY")
     refused(run("index", edges, tmp_path / "no", "--materialize", "tri=trinagle"), "did you mean 'triangle'")
     assert not (tmp_path / "no").exists()

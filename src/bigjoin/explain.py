@@ -56,7 +56,7 @@ def explain(
             lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
         what = "bindings of what must hold" if query.optional else "matches"
         lines.append(f"AGM bound: {agm_bound(query, statistics):,.0f} {what} at most")
-    cover, packing = cover_number(query), packing_number(query)
+    cover, packing = cover_number(parts[0]), packing_number(parts[0])
     lines.append(f"fractional edge cover number {cover:g}, edge packing number {packing:g}")
     if strategy is not None:
         lines.append(f"strategy: {strategy}")

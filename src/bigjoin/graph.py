@@ -10,12 +10,10 @@ from typing import Unpack
 from pyspark.sql import SparkSession
 
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.run import in_threads
-from bigjoin.indexing import Rows, build_index, is_large, undirected_copy
+from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import materialize
 from bigjoin.query.query import Query
-from bigjoin.spark.ingest import runner
 from bigjoin.spark.session import scratch_directory
 from bigjoin.verbs import Verbs
 
@@ -107,8 +105,7 @@ class Graph(Verbs):
         this version of the index: one that is built anew starts without it.
         """
         asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
-        run = runner(self.spark) if is_large(self.index) else in_threads
-        self.index = materialize(self.index, name, asked, run)
+        self.index = materialize(self.index, name, asked, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples
 
     def close(self) -> None:

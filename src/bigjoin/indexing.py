@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import EDGE, Index
-from bigjoin.index.manifest import is_index
+from bigjoin.index.manifest import NAME, check_name, is_index
 from bigjoin.index.run import Run, in_threads
 from bigjoin.index.writer import verify, writing
 from bigjoin.ingest.assembly import Chunks
@@ -25,7 +25,10 @@ from bigjoin.ingest.files import Table, open_files
 from bigjoin.ingest.memory import open_table
 from bigjoin.ingest.scan import Scan, Values, distinct_values
 from bigjoin.ingest.table import EDGES, VERTICES, Kind, warn_left_out
+from bigjoin.languages import parse
+from bigjoin.materialize import check_queries, definitions, store
 from bigjoin.paths import is_remote
+from bigjoin.query.query import Query
 from bigjoin.spark.ingest import ingest, runner
 from bigjoin.spark.read import frame_table, read_frame
 from bigjoin.spark.session import get_session
@@ -43,8 +46,6 @@ Held: TypeAlias = "DataFrame | list[pa.RecordBatch]"
 """Rows that are not in files: a DataFrame, or batches in memory."""
 
 MOST_SHARDS = 1 << 20
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 LARGE = 1 << 29
 """Bytes beyond which Spark's tasks look through a text file to learn its types."""
@@ -65,6 +66,7 @@ def build_index(
     types: str | None = None,
     columns: Sequence[str] | None = None,
     drop_nulls: bool = False,
+    materialized: Mapping[str, str | Query] | None = None,
     part_size: int = PART_SIZE,
     spark: Session = None,
     progress: Callable[[str], None] = lambda _: None,
@@ -75,7 +77,8 @@ def build_index(
     `edges` holds one relation, called edge, or is a mapping of names to relations over one dictionary. Their columns beyond
     the two ends become properties, and `vertices` is a table of the vertices' properties, whose column `labels` (or label)
     gives each label a relation. So does each value of the column `types` of edges, beside the relation of all. `parallel`
-    keeps the rows of a relation apart that has no properties. `shards` is the number of workers that lists are dealt to, and
+    keeps the rows of a relation apart that has no properties. The results of the queries in `materialized` are stored beside
+    them, as relations of these names. `shards` is the number of workers that lists are dealt to, and
     `part_size` how many rows a task holds at once, about. The path of an index is written again, with other shards, or
     undirected.
     """
@@ -84,10 +87,12 @@ def build_index(
         raise BigjoinError(f"shards is {shards}; it must be at least 1, and at most {MOST_SHARDS:,}")
     if part_size < 1:
         raise BigjoinError(f"part_size is {part_size}; it must be at least 1")
+    queries = {name: parse(q) if isinstance(q, str) else q for name, q in (materialized or {}).items()}
+    check_queries(queries)
     if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
         if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, columns, labels, types)):
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
-        return _rebuild(Index.open(edges), path, directed, shards, part_size, spark, progress, share)
+        return _rebuild(Index.open(edges), path, directed, shards, queries, part_size, spark, progress, share)
     progress("looking at the source")
     reader = _Reader(spark, properties=properties, drop_nulls=drop_nulls)
     named = edges if isinstance(edges, Mapping) else {EDGE: edges}
@@ -119,8 +124,9 @@ def build_index(
     )
     rows = blueprint.rows
     if rows is not None and (rows <= ALONE or reader.holds_all(blueprint)):
-        return _build_here(blueprint, path, reader.held, progress)
-    return ingest(_session(spark), blueprint, path, held=reader.held, progress=progress, share=share)
+        return _build_here(blueprint, path, reader.held, queries, progress)
+    finish = partial(store, queries=queries, part=part_size, progress=progress)
+    return ingest(_session(spark), blueprint, path, held=reader.held, finish=finish, progress=progress, share=share)
 
 
 class _Reader:
@@ -164,7 +170,7 @@ class _Reader:
             values = set(distinct_values(held, column))
         else:
             values = {row[0] for row in held.select(column).distinct().collect()} - {None}
-        names = {value: str(value) for value in values if _NAME.fullmatch(str(value))}
+        names = {value: str(value) for value in values if NAME.fullmatch(str(value))}
         warn_left_out(table.source, sorted(str(v) for v in values - names.keys()), "no relation can have that name", "type")
         return [replace(whole, name=name, only=(column, value)) for value, name in sorted(names.items(), key=lambda e: e[1])]
 
@@ -174,9 +180,10 @@ class _Reader:
         return all(isinstance(self.held.get(number), list) for number in whole)
 
 
-def is_large(index: Index) -> bool:
-    """Tell whether Spark's tasks are to do what goes through all of an index."""
-    return sum((relation.rows or relation).tuples for relation in index.statistics.relations.values()) > ALONE
+def run_for(index: Index, spark: Session, share: Callable[[float], None] | None = None) -> Run:
+    """Return how to go through all of an index: by Spark's tasks if it is large."""
+    tuples = sum((relation.rows or relation).tuples for relation in index.statistics.relations.values())
+    return runner(_session(spark), share) if tuples > ALONE else in_threads
 
 
 def undirected_copy(index: Index, path: Path) -> Index:
@@ -190,6 +197,7 @@ def _rebuild(
     path: Path,
     directed: bool | None,
     shards: int | None,
+    queries: Mapping[str, Query],
     part_size: int,
     spark: Session,
     progress: Callable[[str], None],
@@ -198,19 +206,25 @@ def _rebuild(
     """Write an index again, by Spark if it is large; not one that is damaged, whose copy would have new checksums."""
     progress("verifying")
     verify(index)
-    relations = index.statistics.relations.values()
-    run: Run = in_threads
-    if is_large(index):
-        run = runner(_session(spark), share)
-    directed = directed is not False and not any(relation.symmetric for relation in relations)
+    run = run_for(index, spark, share)
+    undirected = any(relation.symmetric for relation in index.statistics.relations.values())
+    if directed is not False or undirected:  # else queries mean something else
+        queries = {**definitions(index), **queries}
     with writing(path) as writer:
-        options: dict[str, Any] = {"directed": directed, "shards": shards or index.shards, "part": part_size}
-        content = copy(index, writer.folder, run, progress=progress, **options)
+        options: dict[str, Any] = {"directed": directed is not False and not undirected, "shards": shards or index.shards}
+        content = copy(index, writer.folder, run, progress=progress, part=part_size, **options)
+        content = store(content, writer.folder, queries, run, part=part_size, progress=progress)
         progress("committing")
         return writer.commit(content, run)
 
 
-def _build_here(blueprint: Blueprint, path: Path, held: Mapping[int, Any], progress: Callable[[str], None]) -> Index:
+def _build_here(
+    blueprint: Blueprint,
+    path: Path,
+    held: Mapping[int, Any],
+    queries: Mapping[str, Query],
+    progress: Callable[[str], None],
+) -> Index:
     """Build an index in this process."""
 
     def scan(stage: Scan, items: list[dict[str, Any]]) -> Chunks:
@@ -218,21 +232,14 @@ def _build_here(blueprint: Blueprint, path: Path, held: Mapping[int, Any], progr
         return chunks + [c for number, rows in held.items() for c in stage.chunks(rows, blueprint.item(number))]
 
     with writing(path) as writer:
-        return writer.commit(build(blueprint, writer.folder, in_threads, scan=scan, progress=progress))
+        content = build(blueprint, writer.folder, in_threads, scan=scan, progress=progress)
+        return writer.commit(store(content, writer.folder, queries, in_threads, part=blueprint.part, progress=progress))
 
 
 def _session(spark: Session) -> SparkSession:
     if spark is None:
         return get_session()
     return spark() if callable(spark) else spark
-
-
-def check_name(name: str, others: Sequence[str]) -> None:
-    """Refuse a name that no rule could use for a relation, or that another has."""
-    if not _NAME.fullmatch(name) or name.lower() in ("not", "optional"):
-        raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
-    if name in others:
-        raise BigjoinError(f"there would be two relations {name!r}: rename one, or the type of edges with that name")
 
 
 def _type_of_ids(tables: Sequence[Table]) -> pa.DataType:

@@ -1,32 +1,33 @@
-"""Store the result of a query as a relation of the index that it was asked of, for other queries to read.
+"""Store the results of queries as relations of the index that they were asked of, for other queries to read.
 
-The relation is committed with the very version of the index whose join it is. Whatever replaces that version starts without it:
-a stored join is as old as the rest of its index, or it is not there.
+A stored relation is committed with the very version of the index whose join it is, or with one that has the same edges. What
+is built anew, or made undirected, starts without it: a stored join is as old as the rest of its index, or it is not there.
 """
 
 from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bigjoin.defaults import PART_SIZE
+from bigjoin.defaults import BATCH_SIZE, PART_SIZE
 from bigjoin.errors import IndexFormatError, QueryError
 from bigjoin.index.directory import Index, key
-from bigjoin.index.manifest import read_manifest
+from bigjoin.index.manifest import check_name, read_manifest
 from bigjoin.index.run import Run
 from bigjoin.index.writer import writing
-from bigjoin.indexing import check_name
 from bigjoin.ingest.tuples import Tries
 from bigjoin.joins.batched import Batched
 from bigjoin.joins.compiled import Listing, Range
 from bigjoin.languages import parse
 from bigjoin.planner import plan
+from bigjoin.planner.order_attributes import components
 from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.plan import Plan
@@ -37,52 +38,81 @@ from bigjoin.query.view import view_of
 RANGES = 64
 """Ranges of seeds, each of which a task joins at once."""
 
+MOST_SYMMETRIC = 5
+"""Columns of which every order is looked at for symmetries."""
+
+EVERY_ORDER = 3
+"""Columns up to which a trie is entered under every order that it serves; beyond, they are too many to look through."""
+
 _FLAGS = ("distinct", "unique", "induced", "cross_product")
 
-MOST_SYMMETRIC = 7
-"""Columns of which every order is looked at for symmetries."""
+Content = dict[str, Any]
+"""What a build decides of a manifest."""
 
 
 def materialize(
     index: Index, name: str, query: Query, run: Run, *, part: int = PART_SIZE, progress: Callable[[str], None] = lambda _: None
 ) -> Index:
     """Return the index with one relation more: the bindings of the head that satisfy a query, as a set."""
-    check_name(name, [n for n, relation in index.statistics.relations.items() if not relation.materialized])
-    _check_query(query)
-    asked = resolve_relations(query, index.statistics)
-    for atom in asked.atoms:
-        read = view.relation if (view := view_of(atom.relation)) else atom.relation
-        if index.statistics.relations[read].materialized:
-            hint = "write its own query in its place"
-            raise QueryError(f"{read!r} is materialised itself, and not by atoms alone", atom.span, hint)
-    chosen = plan(asked, index.statistics)
+    check_queries({name: query}, index.statistics)
     with writing(index.path) as writer:
         current = read_manifest(index.path)
         if current["identity"] != index.manifest["identity"]:
             raise IndexFormatError(f"the index {index.path} has changed since it was opened: open it again")
-        exchange = writer.folder / "exchange"
-        exchange.mkdir()
-        progress(f"finding {name}")
-        find = FindTuples(str(exchange), chosen, asked, index)
-        ranges = find.search().ranges(RANGES)
-        chunks = [file for files in run(find, [list(r) for r in ranges]) for file in files]
-        progress(f"storing {name}")
-        tries = Tries(writer.folder, str(exchange), run, np.dtype(current["codes"]), current["shards"], part)
-        entry = _entry(name, asked, query, tries, chunks, index.statistics)
-        shutil.rmtree(exchange)
-        progress("committing")
         replaced = _files(current["relations"].get(name, {}))
         kept = {file: seal for file, seal in current["files"].items() if file not in replaced}
-        content = {**current, "relations": {**current["relations"], name: entry}}
+        content = store(current, writer.folder, {name: query}, run, part=part, progress=progress)
+        progress("committing")
         return writer.commit(content, run, kept=kept)
 
 
-def _check_query(query: Query) -> None:
-    if query.optional:
-        raise QueryError("a query with optional atoms cannot be materialised", hint="materialise what must hold")
-    if not query.head or any(isinstance(term, Property) for term in query.head):
-        hint = f"list attributes only: {query.name}({', '.join(query.attributes)})"
-        raise QueryError("the head of a materialised query has to list attributes", hint=hint)
+def store(
+    content: Content,
+    folder: Path,
+    queries: Mapping[str, Query],
+    run: Run,
+    *,
+    part: int = PART_SIZE,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Content:
+    """Write the results of queries into a build's folder, and return the manifest's content with them as relations."""
+    folder = folder.absolute()
+    for name, query in queries.items():
+        files: Content = {f"{folder.name}/{file.name}": {} for file in folder.iterdir()}
+        index = Index(folder.parent, {**content, "files": {**content.get("files", {}), **files}})
+        check_queries({name: query}, index.statistics)
+        exchange = folder / "exchange"
+        exchange.mkdir()
+        try:
+            progress(f"finding {name}")
+            asked = resolve_relations(query, index.statistics)
+            find = FindTuples(str(exchange), plan(asked, index.statistics), asked, index, part)
+            ranges = [list(bounds) for bounds in find.search().ranges(RANGES)]
+            chunks = [file for files_of in run(find, ranges) for file in files_of]
+            progress(f"storing {name}")
+            tries = Tries(folder, str(exchange), run, np.dtype(content["codes"]), content["shards"], part)
+            entry = _entry(name, asked, query, tries, chunks, index.statistics)
+        finally:
+            shutil.rmtree(exchange, ignore_errors=True)
+        content = {**content, "relations": {**content["relations"], name: entry}}
+    return content
+
+
+def check_queries(queries: Mapping[str, Query], statistics: Statistics | None = None) -> None:
+    """Refuse names and queries that cannot be materialised, as far as that can be told, with or without an index."""
+    relations = {} if statistics is None else statistics.relations
+    for name, query in queries.items():
+        check_name(name, [other for other, relation in relations.items() if not relation.materialized])
+        if query.optional:
+            raise QueryError("a query with optional atoms cannot be materialised", hint="materialise what must hold")
+        if not query.head or any(isinstance(term, Property) for term in query.head):
+            hint = f"list attributes only: {query.name}({', '.join(query.attributes)})"
+            raise QueryError("the head of a materialised query has to list attributes", hint=hint)
+        for atom in query.atoms:
+            view = view_of(atom.relation)
+            read = view.relation if view is not None else atom.relation
+            if read in relations and relations[read].materialized:
+                raise QueryError(f"{read!r} is materialised itself", atom.span, "write its own query in its place")
 
 
 @dataclass(frozen=True)
@@ -93,6 +123,7 @@ class FindTuples:
     plan: Plan
     query: Query
     index: Index
+    part: int
 
     def search(self) -> Listing | Batched:
         """Bind the plan to the index."""
@@ -106,9 +137,11 @@ class FindTuples:
     def _files(self, bounds: Range) -> Iterator[str]:
         search = self.search()
         places = [search.attributes.index(str(attribute)) for attribute in self.query.head]
-        for found in search.rows([bounds], PART_SIZE):
+        size = min(self.part, BATCH_SIZE) if isinstance(search, Batched) else self.part
+        for found in search.rows([bounds], size):
+            tuples = found.prefixes[places]
             file = f"{self.folder}/tuples-{uuid.uuid4().hex}.npy"
-            np.save(file, found.prefixes[places])
+            np.save(file, np.unique(tuples, axis=1) if self.query.projects else tuples)
             yield file
 
 
@@ -117,16 +150,18 @@ def _entry(
 ) -> dict[str, Any]:
     """Write a relation's tries, and return its entry in the manifest."""
     head = [str(attribute) for attribute in asked.head]
+    columns = tuple(range(len(head)))
     of = {a: d for atom in asked.positive for a, d in zip(atom.attributes, statistics.of(atom).domains, strict=True)}
     domains = [of[attribute] for attribute in head]
     plain = _is_plain(asked)
-    same = _symmetries(asked, statistics) if plain else [tuple(range(len(head)))]
+    same = _symmetries(asked, statistics) if plain else [columns]
+    wanted = list(_orders(len(head), plain=plain))
     orders: dict[tuple[int, ...], dict[str, Any]] = {}
-    for last in reversed(range(len(head))):
-        order = (*(c for c in range(len(head)) if c != last), last)
+    for order in wanted:
         if order not in orders:
             written = tries.write(name, chunks, order, [statistics.domains[domain] for domain in domains])
-            orders |= {tuple(columns[c] for c in order): written for columns in same}
+            images = {tuple(image[c] for c in order): written for image in same}
+            orders |= {o: entry for o, entry in images.items() if o in wanted or len(o) <= EVERY_ORDER}
     tuples = {written.pop("tuples") for written in {id(o): o for o in orders.values()}.values()}
     assert len(tuples) == 1
     rule = replace(query, name=name, distinct=False, unique=False, induced=False, deduplicate=False)
@@ -138,16 +173,28 @@ def _entry(
         "columns": head,
         "tuples": tuples.pop(),
         "symmetric": False,
+        "symmetries": [image for image in same if image != columns],
         "loops": 1,
         "orders": {key(order): orders[order] for order in sorted(orders)},
         "definition": definition,
     }
 
 
+def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
+    """Give the column orders to store: one for each column that may come last, and, if not plain, for each that may be first.
+
+    Plans read a plain query's relation once all but one of its attributes are bound; another may be the only way on.
+    """
+    for last in reversed(range(width)):
+        yield (*(c for c in range(width) if c != last), last)
+    for first in () if plain else range(1, width):
+        yield (first, *(c for c in range(width) if c != first))
+
+
 def _is_plain(query: Query) -> bool:
-    """Tell whether a query is atoms and nothing else, all of whose attributes the head lists: what plans can make use of."""
+    """Tell whether a query is connected atoms and nothing else, with all attributes in its head: what plans can make use of."""
     relations = all(not atom.negated and "[" not in atom.relation for atom in query.atoms)
-    return relations and not (query.filters or query.injective or query.projects)
+    return relations and len(components(query.atoms)) == 1 and not (query.filters or query.injective or query.projects)
 
 
 def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:

@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean
 from bigjoin.index.directory import Index
-from bigjoin.index.manifest import is_index
+from bigjoin.index.manifest import check_name, is_index
 from bigjoin.index.run import Run, in_threads
 from bigjoin.index.writer import writing
-from bigjoin.indexing import ALONE, LARGE, Rows, check_name
+from bigjoin.indexing import ALONE, LARGE, Rows
 from bigjoin.ingest import relations as ingest
 from bigjoin.ingest.memory import from_pandas
 from bigjoin.ingest.relations import Chunked, Domain, Encoded
@@ -293,12 +293,13 @@ def _is_large_parquet(path: Path) -> bool:
 
 def _of_index(index: Index, name: str) -> pa.Table:
     """Return the tuples of a relation of an index: of that name, or of the only one that it has."""
-    known = index.manifest["relations"]
-    if name not in known and len(known) > 1:
+    known = index.statistics.relations
+    own = [other for other, relation in known.items() if not relation.materialized]
+    if name not in known and len(own) > 1:
         hint = did_you_mean(name, known) or f"it has {', '.join(sorted(known))}"
         raise BigjoinError(f"the index {index.path} has no relation {name!r}; {hint}")
-    relation = name if name in known else next(iter(known))
-    statistics = index.statistics.relations[relation]
+    relation = name if name in known else own[0]
+    statistics = known[relation]
     order = min(order for order in statistics.lists if len(order) == statistics.arity)
     trie = index.extensions(relation, order)
     columns = trie.tuples(np.arange(len(trie)))

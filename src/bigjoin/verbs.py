@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, partial, reduce
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -299,12 +299,8 @@ class Verbs(ABC):
         limit: int | None = None,
         factorized: bool = False,
     ) -> shared.Job:
-        steps = partial(plan, query, index.statistics)
-        if factorized:
-            term = factorized_plan(query, index.statistics)
-        else:
-            chosen = steps()
-            term = Term(1, nest_of(chosen), chosen.attributes)
+        steps = cache(partial(plan, query, index.statistics))
+        term = factorized_plan(query, index.statistics) if factorized else Term(1, nest_of(steps()), steps().attributes)
         size = batch_size or BATCH_SIZE
         options: dict[str, Any] = {"tasks": workers or parallelism(self.spark), "batch_size": size, "limit": limit}
         return shared.prepare(term, query, index, **options, factorized=factorized, plan=steps)

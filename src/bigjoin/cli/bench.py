@@ -53,8 +53,8 @@ def bench(
       batches      memory under the partitioned strategy, by B'
       batches-cliques   the same for 4-cliques
       workers      what each of 1 to 224 workers holds and receives
-    shares       copies in one round (Shares, Hypercube) against prefixes in rounds
-    triangles-stored  cliques and houses with symmetries, without, and by stored triangles
+      shares       copies in one round (Shares, Hypercube) against prefixes in rounds
+      triangles-stored  cliques and houses with symmetries, without, and by stored triangles
       cold         a whole command, against Spark's own start
       cost         one thread without Spark, against Spark
       write        matches to Parquet, against pyarrow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,11 +83,9 @@ def _build(
 ) -> None:
     from bigjoin.index.directory import Index
     from bigjoin.index.manifest import check_target, is_index
-    from bigjoin.index.run import in_threads
     from bigjoin.index.writer import verify as verify_index
-    from bigjoin.indexing import build_index, is_large
+    from bigjoin.indexing import build_index, run_for
     from bigjoin.materialize import definitions, materialize
-    from bigjoin.spark.ingest import runner
 
     check_target(directory)
     paths = {name: source}
@@ -102,40 +101,44 @@ def _build(
             raise SourceError(f"there is no file or directory {path}")
     stored = _named_queries(materialized)
     whole = not is_remote(source) and is_index(Path(source))
-    known = definitions(Index.open(source)) if whole else {}
-    if whole and not options.undirected and not (stored and _only_adds(source, directory, shards)):
-        stored = known | stored  # a copy has the same relations, those that were materialised too
     if whole and (len(paths) > 1 or name != "edge"):
         raise click.UsageError(f"{source} is an index: --name and --relation are for tables of edges")
+    before = Index.open(source) if whole else None
+    chosen: dict[str, Any] = {
+        "vertices": vertices,
+        "labels": labels,
+        "types": types,
+        "columns": [column.strip() for column in columns.split(",")] if columns else None,
+        "properties": not no_properties,
+        "parallel": parallel,
+        "drop_nulls": drop_nulls,
+        "shards": shards,
+    }
     with Reporter(quiet=options.quiet) as report:
         started = time.perf_counter()
-        if whole and stored and not options.undirected and _only_adds(source, directory, shards):
-            built = Index.open(directory)
+        spark = partial(start_spark, options, report)
+        if before is not None and stored and _only_adds(before, directory, chosen, undirected=options.undirected):
+            built = before
+            for relation, query in stored.items():
+                run = run_for(built, spark, report.share)
+                built = materialize(built, relation, query, run, part=part_size, progress=report.stage)
         else:
             built = build_index(
                 source if whole else paths,
                 directory,
-                vertices=vertices,
                 directed=not options.undirected,
-                shards=shards,
-                properties=not no_properties,
-                parallel=parallel,
-                labels=labels,
-                types=types,
-                columns=[column.strip() for column in columns.split(",")] if columns else None,
-                drop_nulls=drop_nulls,
+                **chosen,
+                materialized=stored,
                 part_size=part_size,
-                spark=lambda: start_spark(options, report),
+                spark=spark,
                 progress=report.stage,
                 share=report.share,
             )
-        for name_of, query in stored.items():
-            run = runner(start_spark(options, report), report.share) if is_large(built) else in_threads
-            built = materialize(built, name_of, query, run, part=part_size, progress=report.stage)
         seconds = time.perf_counter() - started
         if verify:
             report.stage("verifying")
             verify_index(built)
+    known = definitions(before) if before is not None else {}
     if dropped := known.keys() - definitions(built).keys():
         click.echo(f"not kept, as edges have no direction now: the materialised {', '.join(sorted(dropped))}", err=True)
     summary = describe(built) | {"seconds": seconds} | ({"verified": True} if verify else {})
@@ -148,9 +151,13 @@ def _build(
     click.echo(f"{directory} is now a SOURCE")
 
 
-def _only_adds(source: str, directory: Path, shards: int | None) -> bool:
-    """Tell whether an index is to get further relations where it is."""
-    return shards is None and Path(source).resolve() == directory.resolve()
+def _only_adds(index: Index, directory: Path, chosen: dict[str, Any], *, undirected: bool) -> bool:
+    """Tell whether an index is to get further relations where it is, and nothing else."""
+    from bigjoin.graph import Graph
+
+    nothing = chosen == {**dict.fromkeys(chosen), "properties": True, "parallel": False, "drop_nulls": False}
+    turns = undirected and Graph.open(index.path).directed
+    return nothing and not turns and index.path.resolve() == directory.resolve()
 
 
 def _named_queries(materialized: tuple[str, ...]) -> dict[str, Query]:

@@ -7,6 +7,7 @@ DIR/build-<unique>/*.arrow   ids and properties (Arrow IPC, uncompressed)
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -80,7 +81,7 @@ class Index:
         """Return the index if no array leads outside another: kernels trust them blindly. Reads all of it."""
         for name, relation in self.statistics.relations.items():
             for reading in (relation, *([relation.rows] if relation.rows is not None else [])):
-                for columns in reading.lists:
+                for columns in self._files_once(reading, name):
                     trie = self.extensions(name, columns)
                     sizes = [self.statistics.domains[reading.domains[c]] for c in columns]
                     if not trie.is_sound(sizes):
@@ -94,6 +95,12 @@ class Index:
                 if len(column) != size:
                     raise self.damaged(f"the properties of {name!r} are {len(column)} instead of {size}")
         return self
+
+    def _files_once(self, reading: RelationStatistics, name: str) -> list[tuple[int, ...]]:
+        """Return the column orders of a relation, without those whose files another one has."""
+        entry = self.manifest["relations"][name]
+        orders = entry["orders"] if len(reading.domains) == len(entry["domains"]) else entry["rows"]["orders"]
+        return list({json.dumps(orders[key(columns)]["levels"]): columns for columns in reading.lists}.values())
 
     def _check_dictionary(self, name: str, dictionary: Dictionary) -> None:
         size = self.statistics.domains[name]
@@ -177,6 +184,14 @@ class Index:
         return sum(entry["bytes"] for entry in self.manifest["files"].values())
 
     @property
+    def own_bytes(self) -> int:
+        """The bytes without those of materialised relations, which queries may do without."""
+        stored = [entry for entry in self.manifest["relations"].values() if "definition" in entry]
+        levels = (level for entry in stored for order in entry["orders"].values() for level in order["levels"])
+        files = {file for level in levels for file in level.values()}
+        return self.bytes - sum(int(self.manifest["files"][file]["bytes"]) for file in files)
+
+    @property
     def shards(self) -> int:
         return int(self.manifest["shards"])
 
@@ -250,6 +265,7 @@ def _statistics(entry: dict[str, Any]) -> RelationStatistics:
         catalogue=entry.get("catalogue", {}),
         rows=_statistics(entry["rows"]) if "rows" in entry else None,
         columns=tuple(entry.get("columns", GRAPH if len(entry["domains"]) == 2 else ())),
+        symmetries=tuple(tuple(columns) for columns in entry.get("symmetries", ())),
         materialized="definition" in entry,
         definition=_definition(entry.get("definition", {})),
     )

@@ -9,10 +9,11 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bigjoin.errors import IndexFormatError
+from bigjoin.errors import BigjoinError, IndexFormatError
 
 MANIFEST = "manifest.json"
 FORMAT = "bigjoin-index"
@@ -20,6 +21,8 @@ FORMAT_VERSION = 2
 BUILD = "build-"
 """How the folders begin that hold the files of one build; twelve digits follow."""
 LOCK = ".lock"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a rule can call a relation."""
 
 _SECTIONS = {"sha256", "identity", "codes", "shards", "epoch", "domains", "relations", "files"}
 
@@ -105,3 +108,11 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def check_name(name: str, others: Sequence[str]) -> None:
+    """Refuse a name that no rule could use for a relation, or that another has."""
+    if not NAME.fullmatch(name) or name.lower() in ("not", "optional"):
+        raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
+    if name in others:
+        raise BigjoinError(f"there would be two relations {name!r}: rename one, or the type of edges with that name")

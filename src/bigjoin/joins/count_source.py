@@ -49,8 +49,7 @@ class CountSource(SetSource):
     def body(self, loop: BoundLoop, sink: Sink) -> None:
         """Write what happens to a value: conditions, weights, and everything inside."""
         level, x = self.level, f"x{loop.position}"
-        for text in self.conditions(loop):
-            self.open(text)
+        self.open_all(self.conditions(loop))
         if self.filtered(loop):
             self.line(f"tally[{loop.number}] += 1")
         factors = []

@@ -49,8 +49,7 @@ class ListSource(SetSource):
     def row(self, loop: BoundLoop, places: list[str]) -> None:
         """Write what becomes of a value in a chain: the loop inside it, or a row."""
         level = self.level
-        for text in self.conditions(loop):
-            self.open(text)
+        self.open_all(self.conditions(loop))
         tails = self.tails
         if not loop.inner or loop.inner is tails:
             self.line("resuming = False")
@@ -95,8 +94,7 @@ class ListSource(SetSource):
                 self.level += 1
                 self.line(f"x{tail.position} = int64({found.array}[{p}])")
                 level = self.level
-                for text in self.conditions(tail):
-                    self.open(text)
+                self.open_all(self.conditions(tail))
                 self.line(f"tail{i}[used{i}] = x{tail.position}")
                 self.line(f"used{i} += 1")
                 self.level = level - 1

@@ -149,6 +149,11 @@ class SourceText:
         now = {name for name in self.arrays if name.startswith("buffer") and not name.endswith("r")}
         self.idle["buffer"] = sorted(now - taken)
 
+    def open_all(self, conditions: list[str]) -> None:
+        """Go on only where all of some conditions hold."""
+        if conditions:
+            self.open(" and ".join(f"({text})" for text in conditions) if len(conditions) > 1 else conditions[0])
+
     def open(self, condition: str) -> None:
         self.line(f"if {condition}:")
         self.level += 1

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 import numba
@@ -27,15 +28,17 @@ with suppress(ImportError):
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _kernels: list[Any] = []
+_choosing = Lock()
 
 
 def kernel(function: _Function) -> _Function:
     """Compile a function on its first call, without the GIL, and keep the machine code on disk."""
-    users_choice, numba.config.CACHE_DIR = numba.config.CACHE_DIR, cache_folder()
-    try:
-        compiled: _Function = numba.njit(nogil=True, cache=True, **_UNCOUNTED)(function)
-    finally:
-        numba.config.CACHE_DIR = users_choice
+    with _choosing:  # the folder is a global of numba's, and functions are made in several threads
+        users_choice, numba.config.CACHE_DIR = numba.config.CACHE_DIR, cache_folder()
+        try:
+            compiled: _Function = numba.njit(nogil=True, cache=True, **_UNCOUNTED)(function)
+        finally:
+            numba.config.CACHE_DIR = users_choice
     _kernels.append(compiled)
     return compiled
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from bigjoin.planner.column_orders import extender, in_order, whole
 from bigjoin.planner.draft import Draft
-from bigjoin.planner.shortcuts import LOOKUP, by_shortcuts
+from bigjoin.planner.shortcuts import SHORTER, by_shortcuts
 from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Step
 from bigjoin.query.query import Atom, Comparison
 
@@ -21,7 +21,7 @@ def build_steps(draft: Draft) -> Draft:
     bound = seed.attributes
     steps = []
     for attribute in draft.order[len(bound) :]:
-        steps.append(step_for(attribute, bound, draft, lookup=0.0))
+        steps.append(step_for(attribute, bound, draft, shorter=0.0))
         bound = (*bound, attribute)
     return replace(draft, plan=Plan(draft.query, seed, tuple(steps)))
 
@@ -62,7 +62,7 @@ def _says(seed: Extender, atom: Atom) -> bool:
     return not atom.negated and atom.relation == seed.atom.relation and read[: len(atom.attributes)] == atom.attributes
 
 
-def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: bool = True, lookup: float = LOOKUP) -> Step:
+def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: bool = True, shorter: float = SHORTER) -> Step:
     """Return the step that extends bound attributes by another, with everything that this decides.
 
     An attribute that nothing leads to is listed, as the values that some atom has, unless its values come from elsewhere.
@@ -85,7 +85,7 @@ def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: b
             partial = extender(atom, attribute, bound, draft.statistics)
             extenders += [partial] if partial is not None and partial.key else []
     projections = _projections(draft, now, (attribute,))
-    extenders = list(by_shortcuts(attribute, bound, extenders, draft, lookup))
+    extenders = list(by_shortcuts(attribute, bound, extenders, draft, shorter))
     if not extenders and listing:  # a cross product: any atom of the attribute's component can list its values
         extenders.append(_listing(attribute, draft))
     return Step(

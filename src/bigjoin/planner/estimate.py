@@ -181,11 +181,10 @@ class Estimate:
         The other lists are intersected before: what is left of them, or the list of the last attribute, is looked at.
         """
         neighbours = self._neighbours(attribute, tuple(sorted(bound)))
-        lists = self._shortcuts(attribute, bound)
         if len(neighbours) < 2:
             return 0.0
         looked_at = [self._intersected(last, neighbours)]
-        for atom, length in lists:
+        for atom, length in self._shortcuts(attribute, bound):
             whole = neighbours.keys() <= set(atom.attributes)
             looked_at.append(LOOKUP if whole else LOOKUP + length)
         return min(looked_at)

@@ -42,7 +42,8 @@ class Shape:
         for part, names in self.parts:
             if attribute in names:
                 kind = part.relation if isinstance(part, Atom) else type(part).__name__
-                symmetric = isinstance(part, Atom) and self.draft.statistics.relation(part.relation).symmetric
+                relation = self.draft.statistics.relation(part.relation) if isinstance(part, Atom) else None
+                symmetric = relation is not None and (relation.symmetric or relation.symmetries)
                 places = "" if symmetric or isinstance(part, frozenset) else str([n == attribute for n in names])
                 if isinstance(part, Comparison):
                     places = _seen_from(attribute, part.canonical())

@@ -21,8 +21,8 @@ from bigjoin.query.statistics import Definition
 MANY = 1000
 """Places of one definition that are looked at."""
 
-LOOKUP = 64.0
-"""By how much lists must be shorter for a further lookup to be worth it in compiled loops, which share what they intersect."""
+SHORTER = 64.0
+"""By how much lists must be shorter for a further shortcut to be worth it in counts, whose loops share what they intersect."""
 
 _Place = tuple[dict[str, str], frozenset[Atom]]
 """What each attribute of a definition is called in a query, and the query's atoms that the definition's are."""

@@ -21,11 +21,16 @@ def simplify(draft: Draft) -> Draft:
 
 
 def canonical_atom(atom: Atom, draft: Draft) -> Atom:
-    """Return the atom, or its mirror image where the relation is symmetric and that one comes first."""
-    if not draft.statistics.relation(atom.relation).symmetric:
+    """Return the atom, or the image of it under a symmetry of the relation that comes first of all."""
+    relation = draft.statistics.relation(atom.relation)
+    if not relation.symmetric and not relation.symmetries:
         return atom
     rank = {attribute: i for i, attribute in enumerate(draft.attributes)}
-    return replace(atom, attributes=(*sorted(atom.attributes[:2], key=rank.__getitem__), *atom.attributes[2:]))
+    attributes = atom.attributes
+    if relation.symmetric:
+        return replace(atom, attributes=(*sorted(attributes[:2], key=rank.__getitem__), *attributes[2:]))
+    images = (tuple(attributes[c] for c in columns) for columns in relation.symmetries)
+    return replace(atom, attributes=min((attributes, *images), key=lambda image: [rank[a] for a in image]))
 
 
 def _canonical_filter(comparison: Comparison, draft: Draft) -> Comparison:

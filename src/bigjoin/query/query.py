@@ -23,7 +23,9 @@ class Constant:
     def __str__(self) -> str:
         if isinstance(self.value, bool):
             return str(self.value).lower()
-        return repr(self.value) if isinstance(self.value, str) else str(self.value)
+        if not isinstance(self.value, str):
+            return str(self.value)
+        return "'" + self.value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 @dataclass(frozen=True, slots=True)

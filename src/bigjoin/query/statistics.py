@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from bigjoin.query.query import Atom
-from bigjoin.query.view import view_of
+from bigjoin.query.view import View, view_of
 
 GRAPH = ("src", "dst")
 """The columns of a relation of edges."""
@@ -53,6 +53,8 @@ class RelationStatistics:
     """Average extensions of small patterns, from a sample (`index/catalogue.py` says how they are named); perhaps none."""
     columns: tuple[str, ...] = ()
     """The names of its columns, if they have any."""
+    symmetries: tuple[tuple[int, ...], ...] = ()
+    """Exchanges of columns that leave the relation as it is, beyond that of the first two in a symmetric one."""
     materialized: bool = False
     """Whether it is the stored result of a query over the others."""
     definition: Definition | None = None
@@ -78,7 +80,10 @@ class Statistics:
         if view is None:
             return self.relations[name]
         whole = self.relations[view.relation]
-        return RelationStatistics(tuple(whole.domains[c] for c in view.kept), whole.tuples, loops=1)
+        domains = tuple(whole.domains[c] for c in view.kept)
+        return RelationStatistics(
+            domains, whole.tuples, loops=1, lists=_prefixes(whole, view), symmetries=_seen_through(whole, view)
+        )
 
     def of(self, atom: Atom) -> RelationStatistics:
         """Return the statistics of what an atom reads: its relation, or the rows of it if it has one attribute more."""
@@ -88,6 +93,28 @@ class Statistics:
     def is_id(self, domain: str, name: str) -> bool:
         """Tell whether a property is the id itself: `a.id` is, unless the source has a column of that name."""
         return name == "id" and name not in self.properties.get(domain, {})
+
+
+def _prefixes(whole: RelationStatistics, view: View) -> dict[tuple[int, ...], ListStatistics]:
+    """Return the column orders of a view of a materialised relation that the index holds; none, if it has to be made."""
+    if not whole.materialized or view.constants or view.equal:
+        return {}
+    width, place = len(view.kept), {column: i for i, column in enumerate(view.kept)}
+    orders = {order[:width]: lists for order, lists in whole.lists.items() if set(order[:width]) == set(view.kept)}
+    return {tuple(place[c] for c in order): lists for order, lists in orders.items()}
+
+
+def _seen_through(whole: RelationStatistics, view: View) -> tuple[tuple[int, ...], ...]:
+    """Return the exchanges of a view's columns that leave it as it is: those of the relation that fix what it leaves out."""
+    exchanges = whole.symmetries
+    if whole.symmetric:
+        exchanges = (*exchanges, (1, 0, *range(2, whole.arity)))
+    place = {column: i for i, column in enumerate(view.kept)}
+    found = set()
+    for columns in exchanges:
+        if all(view.columns[c] == view.columns[image] for c, image in enumerate(columns)) and not view.equal:
+            found.add(tuple(place[columns[c]] for c in view.kept))
+    return tuple(sorted(found - {tuple(range(len(view.kept)))}))
 
 
 def assumed_graph(*, symmetric: bool, properties: Iterable[str] = ()) -> Statistics:

@@ -20,8 +20,9 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
 def choose(spark: SparkSession | None, index: Index) -> tuple[str, str]:
     """Return the strategy for an index, and the reason."""
     memory, whose = _memory(spark)
-    shared = index.bytes * SHARE <= memory
-    sizes = f"the index has {_shown(index.bytes)}, {whose} {_shown(memory)}"
+    size = index.own_bytes
+    shared = size * SHARE <= memory
+    sizes = f"the index has {_shown(size)}, {whose} {_shown(memory)}"
     return ("shared", f"{sizes}: every task maps all of it") if shared else ("partitioned", f"{sizes}: each worker owns a part")
 
 

@@ -23,6 +23,8 @@ from bigjoin.ingest.scan import Scan
 from bigjoin.spark.read import reading
 from bigjoin.spark.tasks import run_tasks
 
+Finish = Callable[..., dict[str, Any]]
+
 
 def ingest(
     spark: SparkSession,
@@ -30,10 +32,14 @@ def ingest(
     path: Path,
     *,
     held: Mapping[int, Any],
+    finish: Finish,
     progress: Callable[[str], None] = lambda _: None,
     share: Callable[[float], None] | None = None,
 ) -> Index:
-    """Build the index of a blueprint at `path`; `held` are the tables, by number, that are DataFrames or in memory."""
+    """Build the index of a blueprint at `path`; `held` are the tables, by number, that are DataFrames or in memory.
+
+    `finish` adds to the content, in the build's folder, before it is committed.
+    """
     run = runner(spark, share)
 
     def scan(stage: Scan, items: list[dict[str, Any]]) -> Chunks:
@@ -47,6 +53,7 @@ def ingest(
 
     with writing(path) as writer:
         content = build(blueprint, writer.folder, run, scan=scan, progress=progress)
+        content = finish(content=content, folder=writer.folder, run=run)
         progress("committing")
         return writer.commit(content, run)
 

@@ -56,7 +56,7 @@ class Shares(Bigjoin):
         held += [0] * (self.workers - len(held))
         sent = sum(held)
         spread = {"max": max(held), "mean": sent / self.workers}
-        figures = {"tuples": sent, "bytes": 8 * sent, "load": spread, "index_tuples": spread, "rounds": 1}
+        figures = {"tuples": sent, "bytes": 12 * sent, "load": spread, "index_tuples": spread, "rounds": 1}
         return Answer(sum(int(task["count"]) for task in said), figures={**figures, "shares": list(cube.shares)})
 
 

@@ -4,7 +4,7 @@ from importlib.resources import as_file, files
 
 import bigjoin as bj
 
-with as_file(files("bigjoin.data") / "soc-Epinions1.parquet") as edges, bj.Graph(edges, directed=False) as graph:
+with as_file(files("bigjoin.data") / "soc-Epinions1.txt.gz") as edges, bj.Graph(edges, directed=False) as graph:
     before = graph.count("4-clique", unique=True)
     print(f"{graph.materialize('tri', 'triangle'):,} bindings of a triangle are stored")
     print(next(line for line in graph.explain("4-clique", unique=True).splitlines() if line.startswith("rewritten")))

@@ -135,9 +135,23 @@ def table_of(tuples, arity):
     return pa.table({f"c{i}": pa.array([t[i] for t in sorted(tuples)], pa.int64()) for i in range(arity)})
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+brief = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@brief
 @given(questions(), st.sampled_from([1, 7, 1000]))
 def test_joins_are_those_of_duckdb(question, batch_size):
+    joins_as_duckdb_does(question, batch_size)
+
+
+@pytest.mark.slow
+@settings(brief, max_examples=3000)
+@given(questions(), st.sampled_from([1, 7, 1000]))
+def test_thousands_of_joins_are_those_of_duckdb(question, batch_size):
+    joins_as_duckdb_does(question, batch_size)
+
+
+def joins_as_duckdb_does(question, batch_size):
     tables, head, atoms, filters, deduplicate = question
     body = [*map(str, atoms), *(f"{a} {op} {b}" for a, op, b in filters)]
     text = f"q({', '.join(head)}) := {', '.join(body)}"

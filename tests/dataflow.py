@@ -90,7 +90,8 @@ class Simulated:
     def _allow(self, now):
         """What begins a stage is a new task, which may propose so much of each step at once."""
         for host in self.hosts:
-            host.left = [now.allowance // (self.itinerary.exchanges(now.step) + 1)] * len(self.plan.steps)
+            each, last = now.allowance // (self.itinerary.exchanges(now.step) + 1), self.itinerary.furthest(now.step)
+            host.left = [each if step <= last else 0 for step in range(len(self.plan.steps))]
 
     def _begin(self, task, step, part):
         if step is None:

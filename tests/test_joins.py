@@ -442,3 +442,28 @@ def test_a_pattern_too_large_for_loops_to_be_compiled_is_found_and_counted_all_t
         assert graph.count(rule) == walks
         assert graph.find(rule).count() == walks
         assert graph.count(rule, strategy="partitioned") == walks
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("names", [("a", "A"), ("a.b", "c"), ("a`b", "c d"), ("src", "task")])
+def test_columns_of_frames_may_have_any_name(spark, names):
+    frame = spark.createDataFrame([(1, 2), (2, 3)], names)
+    found = bj.join("q(x, y, z) := r(x, y), r(y, z)", r=frame).collect()
+    assert [tuple(row) for row in found] == [(1, 2, 3)]
+
+
+@pytest.mark.spark
+def test_a_relation_with_the_name_of_an_option(spark):
+    table = pa.table({"x": [1]})
+    with pytest.raises(BigjoinError, match="'limit' is an option of join"):
+        bj.join("q(x) := limit(x)", limit=table, spark=spark)
+    assert bj.Relations({"limit": table}, spark=spark).count("q(x) := limit(x)") == 1
+
+
+@pytest.mark.spark
+def test_cliques_too_large_for_one_job_take_several(spark):
+    edges = [(i, j) for i in range(14) for j in range(i)]
+    with bj.Graph(pa.table({"src": [a for a, _ in edges], "dst": [b for _, b in edges]}), directed=False, spark=spark) as graph:
+        counted = graph.count("8-clique", unique=True, strategy="partitioned", workers=3)
+        assert counted == 3003
+        assert counted.stats["rounds"] > 1

@@ -304,6 +304,8 @@ def test_the_command_line_materialises(tmp_path):
     refused(
         run("index", index, index, "--materialize", "m=2-path", "--types", "kind"), "is an index: only its shards can change"
     )
+    refused(run("index", index, index, "--materialize", "n=2-path", "--materialize", "m=q(a) := nope(a)"), "no relation 'nope'")
+    assert "n: " not in run("index", index, "--info").stdout
     refused(run("index", edges, tmp_path / "no", "--materialize", "m=q(a) := nope(a)"), "there is no relation 'nope'")
     refused(run("index", edges, tmp_path / "no", "--materialize", "edge=triangle"), "two relations 'edge'")
     refused(run("index", edges, tmp_path / "no", "--materialize", "triangle"), "write NAME=QUERY")

@@ -230,7 +230,7 @@ def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     job = partitioned.Job(chosen, index, 7, 3, 100, folder=str(tmp_path))
 
     def sent(task):
-        rows = pa.Table.from_batches(list(partitioned.Task(job, 500).begin(task, None, (Slice(0, 150),))))
+        rows = pa.Table.from_batches(list(partitioned.Task(job, 500, None).begin(task, (Slice(0, 150),))))
         return [row for row in rows.to_pylist() if row["visit"] != RECEIPT]
 
     first = [row for task in range(3) for row in sent(task)]
@@ -240,7 +240,7 @@ def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     def advanced(size):
         """However Spark cuts the rows into batches."""
         batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
-        rows = pa.Table.from_batches(list(partitioned.Task(job, 500).advance(batches))).to_pylist()
+        rows = pa.Table.from_batches(list(partitioned.Task(job, 500, None).advance(batches))).to_pylist()
         return [row for row in rows if row["visit"] != RECEIPT]
 
     assert advanced(1000)
@@ -316,7 +316,7 @@ def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=600)
     query = parse("q(a, b, c) := edge(a, b), edge(a, c), b < c")  # which waits where its seeds are
     job = partitioned.Job(plan(query, index.statistics), index, 1, 1, 1000, folder="/nowhere")
-    (row,) = list(partitioned.Task(job, 0).begin(0, None, (Slice(0, 100),)))[-1:]
+    (row,) = list(partitioned.Task(job, 0, None).begin(0, (Slice(0, 100),)))[-1:]
     said = row.column("payload")[0].as_py().decode()
     assert "OutputError" in said
     assert "/nowhere" in said

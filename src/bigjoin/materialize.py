@@ -54,14 +54,26 @@ def materialize(
     index: Index, name: str, query: Query, run: Run, *, part: int = PART_SIZE, progress: Callable[[str], None] = lambda _: None
 ) -> Index:
     """Return the index with one relation more: the bindings of the head that satisfy a query, as a set."""
-    check_queries({name: query}, index.statistics)
+    return materialize_all(index, {name: query}, run, part=part, progress=progress)
+
+
+def materialize_all(
+    index: Index,
+    queries: Mapping[str, Query],
+    run: Run,
+    *,
+    part: int = PART_SIZE,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Index:
+    """Return the index with a relation more for each query: all of them, or none."""
+    check_queries(queries, index.statistics)
     with writing(index.path) as writer:
         current = read_manifest(index.path)
         if current["identity"] != index.manifest["identity"]:
             raise IndexFormatError(f"the index {index.path} has changed since it was opened: open it again")
-        replaced = _files(current["relations"].get(name, {}))
+        replaced = {file for name in queries for file in _files(current["relations"].get(name, {}))}
         kept = {file: seal for file, seal in current["files"].items() if file not in replaced}
-        content = store(current, writer.folder, {name: query}, run, part=part, progress=progress)
+        content = store(current, writer.folder, queries, run, part=part, progress=progress)
         progress("committing")
         return writer.commit(content, run, kept=kept)
 

@@ -57,6 +57,10 @@ def join(
     Relations are DataFrames, Arrow tables, pandas frames, paths of files or of an index, by the names that the rule gives them.
     To ask several questions, or to count, make `Relations` of them.
     """
+    options = {"limit": limit, "strategy": strategy, "workers": workers, "batch_size": batch_size, "where": where}
+    for name, given in options.items():
+        if hasattr(given, "mapInArrow") or hasattr(given, "columns"):
+            raise BigjoinError(f"{name!r} is an option of join: for a relation of that name, make Relations({{{name!r}: ...}})")
     asked = Relations(relations, drop_nulls=drop_nulls, spark=spark)
     flags: dict[str, Any] = {"where": where, "deduplicate": deduplicate, "cross_product": cross_product}
     return asked.find(query, limit=limit, strategy=strategy, workers=workers, batch_size=batch_size, **flags)
@@ -98,8 +102,7 @@ class Relations(Verbs):
         if isinstance(opened, Chunked):
             return opened.select(columns)
         if (name, *columns) not in self._spooled:
-            chosen = opened.select(*(opened[f"`{column.replace('`', '``')}`"] for column in columns))
-            self._spooled[name, *columns] = spool(chosen, f"the relation {name!r}", self._scratch)
+            self._spooled[name, *columns] = spool(opened, columns, f"the relation {name!r}", self._scratch)
         return self._spooled[name, *columns]
 
     def on(self, spark: SparkSession) -> Relations:

@@ -39,11 +39,11 @@ def count_in_batches(plan: Plan, index: Index) -> tuple[int, int]:
 
 
 def explored(plan: Plan, index: Index) -> tuple[int, int]:
-    """Run a plan by batches, and return the prefixes that it built before the last step, and the candidates of all steps."""
+    """Run a plan by batches, and return the prefixes that it built before the last step, and the candidates of its steps."""
     bound = bind(plan, index)
     tally = Tally.of(bound)
     count_matches(bound, [bound.seed.positions], tally=tally)
-    return sum(tally.prefixes[:-1]), sum(tally.candidates)
+    return sum(tally.prefixes[:-1]), sum(tally.candidates[1:])
 
 
 class _Meter:

@@ -85,7 +85,7 @@ def _build(
     from bigjoin.index.manifest import check_target, is_index
     from bigjoin.index.writer import verify as verify_index
     from bigjoin.indexing import build_index, run_for
-    from bigjoin.materialize import definitions, materialize
+    from bigjoin.materialize import definitions, materialize_all
 
     check_target(directory)
     paths = {name: source}
@@ -118,10 +118,8 @@ def _build(
         started = time.perf_counter()
         spark = partial(start_spark, options, report)
         if before is not None and stored and _only_adds(before, directory, chosen, undirected=options.undirected):
-            built = before
-            for relation, query in stored.items():
-                run = run_for(built, spark, report.share)
-                built = materialize(built, relation, query, run, part=part_size, progress=report.stage)
+            run = run_for(before, spark, report.share)
+            built = materialize_all(before, stored, run, part=part_size, progress=report.stage)
         else:
             built = build_index(
                 source if whole else paths,

@@ -16,6 +16,9 @@ from bigjoin.joins.bind import BoundExtender, BoundPlan, BoundStep
 
 Operator = Literal["check", "count", "wait", "intersect"]
 
+MOST_EXCHANGES = 32
+"""Exchanges of a job, if one step has not more: Spark plans them all at once, which takes it ever longer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:
@@ -51,7 +54,7 @@ class Itinerary:
         self.plan = plan
         self.stops = [_stops(step) for step in plan.steps]
         self.checks = [_check_stops(plan.seed.checks), *(_check_stops(step.checks) for step in plan.steps)]
-        self._further: dict[tuple[Visit, int | None], int] = {}
+        self._further: dict[tuple[Visit, int | None, int], int] = {}
 
     @property
     def seeds_at(self) -> int | None:
@@ -112,8 +115,18 @@ class Itinerary:
         return [(self.proposed(step, i), stop.at) for i, stop in enumerate(self.stops[step]) if stop.extenders]
 
     def exchanges(self, step: int | None) -> int:
-        """Return how many exchanges a round has at most, from the seeds or from a step's proposals to matches."""
-        return max((self._longest(visit, here) for visit, here in self.starts(step) if visit is not None), default=0)
+        """Return how many exchanges a round has at most, from the seeds or from a step's proposals as far as it goes."""
+        return self._exchanges(step, self.furthest(step))
+
+    def furthest(self, step: int | None) -> int:
+        """Return the last step that may propose in a round: the last of all, unless a job would have too many exchanges."""
+        last = -1 if step is None else step
+        while last + 1 < len(self.stops) and self._exchanges(step, last + 1) <= MOST_EXCHANGES:
+            last += 1
+        return last
+
+    def _exchanges(self, step: int | None, last: int) -> int:
+        return max((self._longest(visit, here, last) for visit, here in self.starts(step) if visit is not None), default=0)
 
     @cached_property
     def shares_last(self) -> bool:
@@ -142,13 +155,14 @@ class Itinerary:
                 pending += [(then, self.there(then, here)) for then in self.following(visit, here)]
         return list(dict.fromkeys(visit for visit, _ in found))
 
-    def _longest(self, visit: Visit, here: int | None) -> int:
+    def _longest(self, visit: Visit, here: int | None, last: int) -> int:
         """Return how many exchanges follow at most, the one to a visit included; many tours meet in one visit."""
         there = self.there(visit, here)
-        if (visit, there) not in self._further:
-            further = (self._longest(then, there) for then in self.following(visit, there))
-            self._further[visit, there] = max(further, default=0)
-        return self._further[visit, there] + (not self.is_here(visit, here))
+        if (visit, there, last) not in self._further:
+            ends = visit.operator == "wait" and visit.step > last
+            further = (self._longest(then, there, last) for then in (() if ends else self.following(visit, there)))
+            self._further[visit, there, last] = max(further, default=0)
+        return self._further[visit, there, last] + (not self.is_here(visit, here))
 
     def _counted(self, step: int) -> list[int]:
         """Return the stops that count: those that own extenders, or the one that is everywhere if there are no others."""

@@ -73,6 +73,8 @@ class Operators:
     """B': proposals that are alive at a step."""
     allowance: int = field(default=0, kw_only=True)
     """Proposals of each step that prefixes make as soon as they reach their proposer; beyond, they wait."""
+    last: int | None = field(default=None, kw_only=True)
+    """The last step that may propose in this round, if it is not the last of all."""
     enough: int = field(default=ENOUGH, kw_only=True)
     itinerary: Itinerary = field(init=False)
     tally: Tally = field(init=False)
@@ -82,7 +84,7 @@ class Operators:
     def __post_init__(self) -> None:
         self.itinerary = Itinerary(self.plan)
         self.tally = Tally.of(self.plan)
-        self.left = [self.allowance] * len(self.plan.steps)
+        self.left = [self.allowance if self.last is None or s <= self.last else 0 for s in range(len(self.plan.steps))]
         self.operators: dict[str, Callable[[Visit, Any, int | None], Moves]] = {
             "check": self._check,
             "count": self._count,

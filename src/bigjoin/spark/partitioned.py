@@ -250,10 +250,10 @@ def _round(spark: SparkSession, job: Job, now: Round, stages: int) -> list[dict[
     allowance = now.allowance // (stages + 1)
 
     def begin(number: int) -> Iterator[pa.RecordBatch]:
-        yield from Task(job, allowance).begin(number, now.step, now.work[number])
+        yield from Task(job, allowance, now.step).begin(number, now.work[number])
 
     def advance(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from Task(job, allowance).advance(batches)
+        yield from Task(job, allowance, now.step).advance(batches)
 
     return receipts(exchange(spark, job.tasks, begin, [advance] * stages))
 
@@ -266,20 +266,21 @@ def receipts(rows: DataFrame) -> list[dict[str, Any]]:
 class Task:
     """A task of a round: it hosts some workers, does what visits ask for, and sends what has to travel further."""
 
-    def __init__(self, job: Job, allowance: int) -> None:
-        self.job = job
+    def __init__(self, job: Job, allowance: int, step: int | None) -> None:
+        self.job, self.step = job, step
         self.started, self.compiled = time.perf_counter(), compilations()
-        options: dict[str, Any] = {"batch_size": job.batch_size, "allowance": allowance}
+        last = Itinerary(job.bound).furthest(step)
+        options: dict[str, Any] = {"batch_size": job.batch_size, "allowance": allowance, "last": last}
         self.operators = Operators(job.bound, self, counting=job.output is None, **options)
         self.numbers = {visit: n for n, visit in enumerate(self.operators.itinerary.visits)}
         self.files: dict[tuple[int, int], WaitingFile] = {}
         self.found: MatchFile | None = None
         self.outbox: Outbox
 
-    def begin(self, number: int, step: int | None, work: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    def begin(self, number: int, work: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
         """Read seeds, or propose for prefixes that wait."""
         self.outbox = Outbox(number, workers=self.job.workers, tasks=self.job.tasks)
-        yield from self._sent(self._begun(step, work))
+        yield from self._sent(self._begun(work))
 
     def advance(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Do what the blocks that arrive ask for, and pass the receipts of earlier tasks on."""
@@ -294,8 +295,8 @@ class Task:
         for receipt in inbox.receipts:
             yield self.outbox.receipt(receipt)
 
-    def _begun(self, step: int | None, work: tuple[Slice, ...]) -> Iterator[tuple[Visit, Block]]:
-        size, bound = self.job.batch_size, self.job.bound
+    def _begun(self, work: tuple[Slice, ...]) -> Iterator[tuple[Visit, Block]]:
+        size, bound, step = self.job.batch_size, self.job.bound, self.step
         for part in work:
             if step is None:
                 for read, prefixes in self.job.seeds(self.outbox.task).read(part.first, part.last, size):

@@ -50,16 +50,22 @@ def frame_schema(frame: DataFrame, source: str) -> pa.Schema:
         return to_arrow_schema(frame.schema, timezone="UTC")
 
 
-def spool(frame: DataFrame, source: str, folder: Path) -> Chunked:
-    """Write the rows of a frame as Arrow files of at most a part's size, from the tasks: they never come to the driver."""
-    schema = frame_schema(frame, source)
+def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -> Chunked:
+    """Write columns of a frame as Arrow files of at most a part's size, from the tasks: rows never come to the driver.
+
+    Columns go by their places, whatever Spark would make of their names.
+    """
+    whole = frame_schema(frame, source)
+    schema = pa.schema([whole.field(name) for name in columns])
+    renamed = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
+    chosen = renamed.select(*(f"c{whole.names.index(name)}" for name in columns))
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         waiting: list[pa.RecordBatch] = []
         for batch in chain(batches, [None]):
             if batch is not None:
-                waiting.append(batch.cast(schema))
+                waiting.append(batch.rename_columns(schema.names).cast(schema))
             rows = sum(part.num_rows for part in waiting)
             if rows >= PART_SIZE or (batch is None and rows):
                 file = folder / f"rows-{uuid.uuid4().hex}.arrow"
@@ -68,7 +74,7 @@ def spool(frame: DataFrame, source: str, folder: Path) -> Chunked:
                 yield pa.RecordBatch.from_pydict({"file": [str(file)], "rows": [rows]})
 
     with reading(source):
-        found = frame.mapInArrow(write, "file string, rows long").toArrow()
+        found = chosen.mapInArrow(write, "file string, rows long").toArrow()
     return Chunked(schema, tuple(found["file"].to_pylist()), sum(found["rows"].to_pylist()))
 
 

@@ -51,10 +51,10 @@ class Moving(Bigjoin):
             stages.append(each)
 
             def begin(task: int) -> Rows:
-                yield from _kept(f"{folder}/{number}-0", partitioned.Task(job, allowance).begin(task, now.step, now.work[task]))
+                yield from _kept(f"{folder}/{number}-0", partitioned.Task(job, allowance, now.step).begin(task, now.work[task]))
 
             def advance(stage: int, rows: Rows) -> Rows:
-                yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job, allowance).advance(rows))
+                yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job, allowance, now.step).advance(rows))
 
             then = [partial(advance, stage) for stage in range(1, each + 1)]
             return partitioned.receipts(exchange(session, job.tasks, begin, then))

@@ -28,6 +28,11 @@ def test_the_same_code_runs_on_spark_connect(tmp_path):
             assert graph.count("triangle", unique=True, strategy="partitioned", workers=3) == 2
             assert graph.find("triangle", unique=True, strategy="partitioned").count() == 2
             assert graph.write("triangle", "out.parquet", unique=True) == 2
+        frame = spark.createDataFrame(rows, ["a.b", "A"])
+        found = bj.join("q(x, y, z) := r(x, y), r(y, z), r(z, x)", r=frame).collect()
+        assert sorted(tuple(row) for row in found)[0] == (1, 2, 3) and len(found) == 6
+        assert graph.materialize("tri", "triangle") == 12
+        assert graph.count("q(a, b) := edge(a, b), not tri(a, b, _)", unique=True) == 0
         print("connected")
         """
     )

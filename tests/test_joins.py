@@ -223,6 +223,14 @@ def test_nulls_equal_nothing():
     assert Relations({"r": table}, drop_nulls=True).plan("q(a,b) := r(a,b)")
 
 
+def test_relations_answer_after_a_query_that_was_refused():
+    relations = Relations({"r": pa.table({"x": [1, None], "y": [1, 1]})})
+    for _ in range(2):
+        with pytest.raises(SourceError, match="1 of the 2 rows of 'r' have a NULL"):
+            relations.plan("q(a,b) := r(a,b)")
+    assert relations.plan("q(b) := r(y: b)")
+
+
 def test_a_name_that_no_rule_can_use():
     with pytest.raises(BigjoinError, match="cannot name a relation"):
         Relations({"not": pa.table({"x": [1]})})

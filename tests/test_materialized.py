@@ -60,7 +60,7 @@ OTHERS = (
 def stored(index, name, text, part=1000, **flags):
     """The index with a materialised relation, made without compiling anything."""
     with mock.patch.object(compiled, "load", interpreted), mock.patch.object(materializing, "RANGES", 3):
-        return materialize(index, name, parse(text, **flags), in_turn, part=part)
+        return materialize(index, {name: parse(text, **flags)}, in_turn, part=part)
 
 
 @settings(thorough, max_examples=200)
@@ -250,10 +250,10 @@ from bigjoin.index.directory import Index
 from bigjoin.index.run import in_threads
 from bigjoin.languages import parse
 from bigjoin.materialize import materialize
-materialize(Index.open(sys.argv[1]), "warm", parse("triangle"), in_threads)
+materialize(Index.open(sys.argv[1]), {"warm": parse("triangle")}, in_threads)
 print("ready", flush=True)
 while True:
-    materialize(Index.open(sys.argv[1]), "tri", parse("triangle"), in_threads, part=50)
+    materialize(Index.open(sys.argv[1]), {"tri": parse("triangle")}, in_threads, part=50)
 """
 
 

@@ -105,7 +105,7 @@ class Graph(Verbs):
         this version of the index: one that is built anew starts without it.
         """
         asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
-        self.index = materialize(self.index, name, asked, run_for(self.index, lambda: self.spark))
+        self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples
 
     def close(self) -> None:

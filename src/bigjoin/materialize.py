@@ -33,7 +33,6 @@ from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Atom, Property, Query
 from bigjoin.query.statistics import Statistics
-from bigjoin.query.view import view_of
 
 RANGES = 64
 """Ranges of seeds, each of which a task joins at once."""
@@ -51,13 +50,6 @@ Content = dict[str, Any]
 
 
 def materialize(
-    index: Index, name: str, query: Query, run: Run, *, part: int = PART_SIZE, progress: Callable[[str], None] = lambda _: None
-) -> Index:
-    """Return the index with one relation more: the bindings of the head that satisfy a query, as a set."""
-    return materialize_all(index, {name: query}, run, part=part, progress=progress)
-
-
-def materialize_all(
     index: Index,
     queries: Mapping[str, Query],
     run: Run,
@@ -65,7 +57,7 @@ def materialize_all(
     part: int = PART_SIZE,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Index:
-    """Return the index with a relation more for each query: all of them, or none."""
+    """Return the index with a relation more for each query, all of them or none: the bindings of its head, as a set."""
     check_queries(queries, index.statistics)
     with writing(index.path) as writer:
         current = read_manifest(index.path)
@@ -121,10 +113,8 @@ def check_queries(queries: Mapping[str, Query], statistics: Statistics | None = 
             hint = f"list attributes only: {query.name}({', '.join(query.attributes)})"
             raise QueryError("the head of a materialised query has to list attributes", hint=hint)
         for atom in query.atoms:
-            view = view_of(atom.relation)
-            read = view.relation if view is not None else atom.relation
-            if read in relations and relations[read].materialized:
-                raise QueryError(f"{read!r} is materialised itself", atom.span, "write its own query in its place")
+            if atom.relation in relations and relations[atom.relation].materialized:
+                raise QueryError(f"{atom.relation!r} is materialised itself", atom.span, "write its own query in its place")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ bj.join("q(a,b,c) := r(a,b), s(b,c), t(c,a)", r=df1, s=df2, t=df3)
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,8 +134,7 @@ class Relations(Verbs):
             relations = {name: self._columns_of(name, columns) for name, columns in chosen.items()}
             large = sum(r.rows for r in relations.values()) > ALONE and all(r.in_files for r in relations.values())
             run = runner(self.spark) if large else in_threads
-            folder = self._scratch / str(len(self._held))
-            folder.mkdir()
+            folder = Path(tempfile.mkdtemp(dir=self._scratch))
             encoded = ingest.encode(relations, domains, folder, run, drop_nulls=self._drop_nulls)
             held = self._held[domains] = _Held(encoded, folder, run)
         return held.index_for(query)

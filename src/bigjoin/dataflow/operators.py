@@ -281,7 +281,7 @@ def _kept(
     """
     firsts = np.ones(len(block), np.bool_)
     if not filters:  # which may read anything of a prefix
-        firsts = _first_alike(block, order, {p for extender in (*extenders, *excluders) for p in extender.key})
+        firsts = _first_alike(block, order, {p for extender in (*extenders, *excluders) for p in extender.reads})
     found = block.unshared(order[firsts])
     prefixes, segments = found.prefixes, (found.codes, found.begins, found.lengths)
     lower, upper = step.window.bounds(prefixes)
@@ -291,7 +291,7 @@ def _kept(
         intersect_extensions(trie.offsets, trie.values, nodes, lower, upper, 0, nobody, step.marks, *segments)
     for extender in excluders:
         trie, nodes = extender.trie, extender.nodes(prefixes)
-        exclude_extensions(trie.offsets, trie.values, nodes, lower, upper, *segments)
+        exclude_extensions(trie.offsets, trie.values, nodes, extender.lower(prefixes, lower), upper, *segments)
     for f in filters:
         compare_extensions(f.ranks, f.operator, f.others(prefixes), *segments)
     if not firsts.all():

@@ -38,7 +38,12 @@ class WorkerSeeds:
     def _stretches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where each stretch of tuples begins, in ascending order, and how many seeds there are up to each."""
         trie, (low, high) = self.seed.extender.trie, self.seed.positions
-        if trie.keyed:
+        if trie.keys is not None:
+            bounds = tuple_bounds(trie)
+            begins, ends = np.maximum(bounds[:-1], low), np.minimum(bounds[1:], high)
+            mine = trie.keys % self.workers % self.tasks == self.task
+            begins, ends = begins[mine], ends[mine]
+        elif trie.keyed:
             codes = hosted(trie.shards.size or len(trie.levels[0].offsets) - 1, self.workers, self.tasks, self.task)
             nodes = np.sort(trie.shards.nodes(codes))
             bounds = tuple_bounds(trie)
@@ -83,6 +88,11 @@ def tuples_of_workers(trie: Trie, workers: int) -> NDArray[np.int64]:
     if not trie.keyed:
         return np.full(workers, len(trie))
     shards, bounds = trie.shards, tuple_bounds(trie)
+    if trie.keys is not None:
+        return np.bincount(trie.keys % workers, np.diff(bounds), workers).astype(np.int64)
+    if trie.places is not None:
+        nodes = trie.places.astype(np.int64)
+        return np.bincount(np.arange(len(nodes)) % workers, bounds[nodes + 1] - bounds[nodes], workers).astype(np.int64)
     if shards.count == workers:
         return np.diff(bounds[[shards.first(worker) for worker in range(workers + 1)]])
     lengths = np.diff(bounds)

@@ -98,9 +98,13 @@ class Index:
 
     def _files_once(self, reading: RelationStatistics, name: str) -> list[tuple[int, ...]]:
         """Return the column orders of a relation, without those whose files another one has."""
+        return list({self.files_of(name, columns): columns for columns in reading.lists}.values())
+
+    def files_of(self, name: str, columns: tuple[int, ...]) -> str:
+        """Return what tells column orders of a relation apart that have different files."""
         entry = self.manifest["relations"][name]
-        orders = entry["orders"] if len(reading.domains) == len(entry["domains"]) else entry["rows"]["orders"]
-        return list({json.dumps(orders[key(columns)]["levels"]): columns for columns in reading.lists}.values())
+        orders = entry["orders"] if len(columns) == len(entry["domains"]) else entry["rows"]["orders"]
+        return json.dumps(orders[key(columns)]["levels"])
 
     def _check_dictionary(self, name: str, dictionary: Dictionary) -> None:
         size = self.statistics.domains[name]

@@ -7,7 +7,7 @@ So the size of an extension set is one subtraction, its contents are a slice, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,6 +41,12 @@ class Trie:
     """Whether the first column addresses level 0; a projection to one column is a single list, without a key."""
     shards: Shards = WHOLE
     """How the lists of level 0 are dealt out; with one shard a code is its own node."""
+    places: NDArray[Any] | None = None
+    """The node of each code, where arithmetic does not tell: the lists of a relation that changes lie where they were written."""
+    keys: NDArray[Any] | None = None
+    """The code of each node, where arithmetic does not tell and somebody reads all tuples."""
+    most: int | None = None
+    """What the length of no list exceeds, where it would take long to look."""
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -53,11 +59,16 @@ class Trie:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def nodes_stored(self) -> int:
+        """How many lists level 0 has."""
+        return len(self.levels[0].offsets) - 1
+
     def nodes(self, key: Sequence[Codes], count: int) -> NDArray[Any]:
         """Return the node of each of `count` keys, given column by column; -1 where a key is not in the relation."""
         if not key:
             return np.zeros(count, np.uint32)
-        nodes = self.shards.nodes(key[0])
+        nodes = self.shards.nodes(key[0]) if self.places is None else self.places[key[0]]
         for level, codes in zip(self.levels, key[1:], strict=False):
             below = np.empty(count, np.int64)
             descend(level.offsets, level.values, nodes, codes, below)
@@ -80,18 +91,30 @@ class Trie:
             if depth:
                 columns.append(self.levels[depth - 1].values[nodes])
             elif self.keyed:
-                columns.append(self.shards.codes(nodes).astype(self.values.dtype))
+                codes = self.shards.codes(nodes) if self.keys is None else self.keys[nodes]
+                columns.append(codes.astype(self.values.dtype))
             positions = nodes
         return columns[::-1]
 
     def roots(self) -> Trie:
         """Return the projection to the first column: one list, of the values that occur there."""
-        codes = self.shards.codes(np.flatnonzero(np.diff(self.levels[0].offsets)))
+        offsets = self.levels[0].offsets
+        if self.keys is not None:
+            codes = self.keys[np.diff(offsets) > 0]
+        elif self.places is not None:
+            codes = np.flatnonzero(offsets[self.places.astype(np.int64) + 1] > offsets[self.places])
+        else:
+            codes = self.shards.codes(np.flatnonzero(np.diff(offsets)))
         return single_list(np.sort(codes).astype(self.values.dtype))
 
     def upper_levels(self, count: int) -> Trie:
         """Return the projection to the first `count` columns, at least two of them."""
-        return Trie(self.levels[: count - 1], shards=self.shards)
+        return replace(self, levels=self.levels[: count - 1], most=None)
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest list of the last level, or a bound of it."""
+        return int(np.diff(self.offsets).max(initial=0)) if self.most is None else self.most
 
     def is_sound(self, domains: Sequence[int]) -> bool:
         """Tell whether every list lies within its values, and every value within its column's domain."""
@@ -135,16 +158,20 @@ def build_trie(columns: Sequence[Codes], domain: int) -> Trie:
         return single_list(np.unique(columns[0]))
     order = np.lexsort(columns[::-1])
     ordered = [np.asarray(column)[order] for column in columns]
-    fresh = np.zeros(len(order), np.bool_)
+    return Trie(levels_of(ordered[0].astype(np.int64), ordered[1:], domain))
+
+
+def levels_of(nodes: NDArray[np.int64], columns: Sequence[Codes], count: int) -> tuple[Level, ...]:
+    """Return the levels of sorted tuples: the node of each, of which there are `count`, and further columns."""
     levels = []
-    nodes = ordered[0].astype(np.int64)  # the node, at the level being built, that each tuple hangs on
-    count = domain
-    for column, previous in zip(ordered[1:], ordered, strict=False):
+    fresh = np.zeros(len(nodes), np.bool_)
+    previous: NDArray[Any] = nodes
+    for column in columns:
         fresh[:1] = True
         fresh[1:] |= (previous[1:] != previous[:-1]) | (column[1:] != column[:-1])
         first = np.flatnonzero(fresh)
         offsets = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(nodes[first], minlength=count), out=offsets[1:])
         levels.append(Level(offsets, column[first]))
-        nodes, count = np.cumsum(fresh) - 1, len(first)
-    return Trie(tuple(levels))
+        nodes, count, previous = np.cumsum(fresh) - 1, len(first), column
+    return tuple(levels)

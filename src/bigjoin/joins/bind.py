@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bigjoin.index.dictionary import Dictionary, RowNumbers, code_type
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
+from bigjoin.joins.after import After
 from bigjoin.joins.constraints import Condition, Filter, Window, constrain
 from bigjoin.query.plan import Extender, Plan, Restriction, Version
 from bigjoin.query.query import Comparison, Property, Query, Term, attribute_of
@@ -38,6 +39,20 @@ class BoundExtender:
     trie: Trie
     key: tuple[int, ...]
     value: int
+    after: After | None = None
+    """Which part of its lists is meant, if it is that behind the seed's tuple."""
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The positions of a prefix that decide which list is meant, and which part of it."""
+        return self.key if self.after is None else (*self.key, *self.after.seed)
+
+    def lower(self, prefixes: Codes, lower: Codes) -> Codes:
+        """Return where the part of each prefix's list begins that is meant, given a lower bound for all lists of a step."""
+        if self.after is None:
+            return lower
+        mine = self.after.lower(prefixes)
+        return np.maximum(mine, lower) if len(lower) else mine
 
     def nodes(self, prefixes: Codes) -> NDArray[Any]:
         """Return the node of each prefix's list."""
@@ -45,7 +60,8 @@ class BoundExtender:
 
     def holds(self, prefixes: Codes) -> NDArray[np.bool_]:
         """Tell for each prefix, which binds the whole atom, whether the relation holds it."""
-        return self.trie.contains([prefixes[k] for k in (*self.key, self.value)])
+        found = self.trie.contains([prefixes[k] for k in (*self.key, self.value)])
+        return found if self.after is None else found & (prefixes[self.value] >= self.after.lower(prefixes))
 
 
 @dataclass(frozen=True)
@@ -72,7 +88,7 @@ class BoundStep:
     @cached_property
     def reads(self) -> tuple[int, ...]:
         """The positions of a prefix that decide its extension set, before late filters."""
-        keys = {p for extender in (*self.extenders, *self.excluders) for p in extender.key}
+        keys = {p for extender in (*self.extenders, *self.excluders) for p in extender.reads}
         keys |= {
             f.position
             for f in self.condition.filters
@@ -156,7 +172,13 @@ class Binder:
     def extender(self, e: Extender) -> BoundExtender:
         """Return an extender with its lists."""
         trie = self.index.extensions(e.atom.relation, e.columns, e.version)
-        return BoundExtender(trie, tuple(self.order.index(a) for a in e.key), self.order.index(e.attribute))
+        place = self.order.index
+        after = None
+        if e.version is Version.LATER:
+            known = tuple((c, place(e.atom.attributes[c])) for c in e.columns[:-1])
+            symmetric = self.index.statistics.of(e.atom).symmetric
+            after = After(tuple(place(a) for a in e.after), known, e.columns[-1], symmetric)
+        return BoundExtender(trie, tuple(place(a) for a in e.key), place(e.attribute), after)
 
     def checks(self, extenders: Sequence[Extender]) -> tuple[tuple[BoundExtender, bool], ...]:
         """Return wholly bound atoms, and whether they are to hold."""
@@ -247,7 +269,7 @@ def _seed_positions(trie: Trie, window: Window) -> tuple[int, int]:
     code = window.codes[0]
     if not trie.keyed:
         return int(np.searchsorted(trie.values, code)), int(np.searchsorted(trie.values, code, side="right"))
-    first = int(trie.shards.nodes(np.array([code]))[0])
+    first = int(trie.nodes([np.array([code])], 1)[0])
     last = first + 1
     for level in trie.levels:
         first, last = int(level.offsets[first]), int(level.offsets[last])

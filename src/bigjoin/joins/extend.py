@@ -169,7 +169,7 @@ def intersect(step: BoundStep, batch: Counted, candidates: Candidates) -> None:
             intersect_extensions(trie.offsets, trie.values, nodes, lower, upper, i, batch.proposers, step.marks, *segments)
     for excluder in step.excluders:
         trie, nodes = excluder.trie, excluder.nodes(prefixes)
-        exclude_extensions(trie.offsets, trie.values, nodes, lower, upper, *segments)
+        exclude_extensions(trie.offsets, trie.values, nodes, excluder.lower(prefixes, lower), upper, *segments)
     for f in step.early_filters:
         compare_extensions(f.ranks, f.operator, f.others(prefixes), *segments)
 

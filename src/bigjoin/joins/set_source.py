@@ -94,7 +94,7 @@ class SetSource(SourceText):
         return f"{left} {_OPERATORS[f.operator]} {right}"
 
     def holds(self, extender: BoundExtender) -> str:
-        found = self.slice_of(List(self.tries.number(extender.trie), extender.key))
+        found = self.slice_of(List(self.tries.number(extender.trie), extender.key, extender.after))
         return f"position_of({found.array}, {found.start}, {found.stop}, x{extender.value}) >= 0"
 
     def needed(self, heads: Sequence[BoundLoop], depth: int) -> Iterator[tuple[BoundLoop, SetOf]]:
@@ -168,7 +168,7 @@ class SetSource(SourceText):
         values += [self.cut(self.slice_of(part), part, want.bounds) for part in new]
         if not new and have.bounds != want.bounds:
             values = [self.cut(values[0], None, want.bounds - have.bounds)]
-        return values, sorted(want.without - have.without, key=lambda part: (part.trie, part.key))
+        return values, sorted(want.without - have.without, key=lambda part: (part.trie, part.key, repr(part.after)))
 
     def materialise(self, want: SetOf, loop: BoundLoop | None = None) -> Value:
         """Write the code that finds a set, and return where it is."""
@@ -178,8 +178,17 @@ class SetSource(SourceText):
         for part in without:
             other, out, n = self.slice_of(part), self.take("buffer"), self.name("n")
             operands = f"{found.array}, {found.start}, {found.stop}, {other.array}, {other.start}, {other.stop}"
-            self.line(f"{n} = without({operands}, {out})")
-            found = self.buffered(out, n)
+            if part.after is None:
+                self.line(f"{n} = without({operands}, {out})")
+                found = self.buffered(out, n)
+                continue
+            # Of few keys is anything in a delta: then the set is copied, and not otherwise.
+            array, start, stop = self.name("v"), self.name("s"), self.name("e")
+            self.line(f"{array}, {start}, {stop} = {found.array}, {found.start}, {found.stop}")
+            self.line(f"if {other.stop} > {other.start}:")
+            self.line(f"    {start}, {stop} = 0, without({operands}, {out})")
+            self.line(f"    {array} = {out}r")
+            found = Value(array, start, stop, "nothing")
         return found
 
     def intersection(self, values: list[Value]) -> Value:
@@ -231,7 +240,7 @@ class SetSource(SourceText):
         if not part.key:
             return Value(values, "0", f"len({values})", "nothing")
         node = f"x{part.key[0]}"
-        if trie.shards.count > 1:
+        if trie.shards.count > 1 or trie.places is not None:
             node = f"{self.nodes(trie)}[{node}]"
         for depth, level in enumerate(trie.levels):
             offsets = self.array(level.offsets)
@@ -245,6 +254,10 @@ class SetSource(SourceText):
             else:
                 self.line(f"{start} = {offsets}[{node}]")
                 self.line(f"{stop} = {offsets}[{node} + 1]")
+        if part.after is not None:
+            behind = self.name("s")
+            self.line(f"{behind} = lower_bound({values}, {start}, {stop}, {part.after.source()})")
+            start = behind
         return Value(values, start, stop, "nothing")
 
     def cut(self, value: Value, part: List | None, bounds: frozenset[Bound]) -> Value:
@@ -259,6 +272,7 @@ class SetSource(SourceText):
                     and part is not None
                     and part.key == (bound.position,)
                     and len(self.tries.all[part.trie].levels) == 1
+                    and self.tries.all[part.trie].places is None
                 ):
                     self.line(f"{new} = min({stop}, {self.splits(self.tries.all[part.trie])}[{code}])")
                 else:

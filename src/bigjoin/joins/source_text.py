@@ -94,6 +94,8 @@ class SourceText:
 
     def nodes(self, trie: Trie) -> str:
         """Return the array of the node of each code."""
+        if trie.places is not None:
+            return self.array(trie.places)
         return self.derived(trie, "nodes", lambda: trie.shards.nodes(np.arange(len(trie.levels[0].offsets) - 1)))
 
     def codes(self, trie: Trie) -> str:
@@ -128,7 +130,7 @@ class SourceText:
     @cached_property
     def lengths(self) -> list[int]:
         """The length of the longest list of each trie."""
-        return [int(np.diff(trie.offsets).max(initial=0)) for trie in self.tries.all]
+        return [trie.longest for trie in self.tries.all]
 
     @property
     def longest(self) -> int:

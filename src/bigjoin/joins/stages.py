@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bigjoin.index.trie import Trie
+from bigjoin.joins.after import After
 from bigjoin.joins.bind import Binder, BoundExtender
 from bigjoin.joins.constraints import Condition
 from bigjoin.kernels.compare import NOT_EQUAL
 from bigjoin.query.nest import Loop, Term
-from bigjoin.query.plan import ordered_pairs
+from bigjoin.query.plan import Extender, Version, ordered_pairs
 
 Pairs = frozenset[tuple[int, int]]
 """Positions (smaller, larger) of attributes whose codes are known to be in this order."""
@@ -27,6 +28,13 @@ class List:
 
     trie: int
     key: tuple[int, ...]
+    after: After | None = None
+    """Which part of it is meant, if it is that behind the seed's tuple."""
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The positions that decide it."""
+        return self.key if self.after is None else (*self.key, *self.after.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +134,8 @@ def bind_nest(term: Term, binder: Binder) -> tuple[BoundLoop, Tries, Pairs]:
         step, position = loop.step, binder.order.index(loop.attribute)
         condition = binder.condition(loop.attribute, step.restrictions, step.filters)
         leads = counter is not None and loop.collects != counter
-        # The root runs over all codes, or over its labels: that an edge leads on from a code is seen there.
-        lists = [_list(binder.extender(e), tries) for e in step.extenders if path or len(e.atom.attributes) == 1]
+        # The root runs over all codes, or over its labels, or over the keys of a delta: that an edge leads on is seen there.
+        lists = [_list(binder.extender(e), tries) for e in step.extenders if path or _lists_root(e)]
         checks, without = binder.checks(step.checks), [_list(binder.extender(e), tries) for e in step.excluders]
         if not path or not lists:  # values come one by one
             checks, without = (*checks, *binder.checks(step.excluders)), []
@@ -141,8 +149,12 @@ def bind_nest(term: Term, binder: Binder) -> tuple[BoundLoop, Tries, Pairs]:
     return bound(term.root, ()), tries, below
 
 
+def _lists_root(e: Extender) -> bool:
+    return len(e.atom.attributes) == 1 or e.version is Version.DELTA
+
+
 def _list(extender: BoundExtender, tries: Tries) -> List:
-    return List(tries.number(extender.trie), extender.key)
+    return List(tries.number(extender.trie), extender.key, extender.after)
 
 
 def _stages(loop: BoundLoop, lists: list[List], without: list[List], below: Pairs) -> list[tuple[int, SetOf]]:
@@ -158,7 +170,7 @@ def _stages(loop: BoundLoop, lists: list[List], without: list[List], below: Pair
     bounds += [Bound("=", p) for p in window.equal] + [Bound("=", None, code) for code in window.codes]
     if window.empty:
         bounds.append(Bound("<", None, 0))
-    when: dict[List | Bound, int] = {part: depth(part.key) for part in (*lists, *without)}
+    when: dict[List | Bound, int] = {part: depth(part.reads) for part in (*lists, *without)}
     when |= {part: -1 if part.position is None else depth((part.position,)) for part in bounds}
     first = min(when[part] for part in lists)
     stages = []

@@ -6,8 +6,11 @@ paper): what the planner decides is only how far below the worst case a query st
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from bigjoin.planner.break_symmetry import break_symmetry
 from bigjoin.planner.build_steps import build_steps
+from bigjoin.planner.delta import plan_delta
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.expand_induced import expand_induced
@@ -20,6 +23,7 @@ from bigjoin.planner.resolve_relations import check_domains, resolve_relations
 from bigjoin.planner.resolve_terms import resolve_terms
 from bigjoin.planner.shortcuts import add_shortcuts
 from bigjoin.planner.simplify import simplify
+from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.nest import CountPlan, Term
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
@@ -59,6 +63,11 @@ def plan(query: Query, statistics: Statistics, *, order: tuple[str, ...] | None 
 def count_plan(query: Query, statistics: Statistics) -> CountPlan:
     """Return the plan for counting a query's matches, which need not be found for that."""
     return plan_count(_meant(query, statistics))
+
+
+def delta_plan(query: Query, statistics: Statistics, *, changing: Collection[str], listing: bool = True) -> DeltaPlan:
+    """Return the delta queries of a query for relations that change, to list matches or only to count them."""
+    return plan_delta(_meant(query, statistics), changing, listing=listing)
 
 
 def factorized_plan(query: Query, statistics: Statistics) -> Term:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from bigjoin.planner.column_orders import extender, in_order, whole
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.shortcuts import SHORTER, by_shortcuts
+from bigjoin.query.delta import unversioned
 from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Step
 from bigjoin.query.query import Atom, Comparison
 
@@ -33,7 +34,7 @@ def _seed(draft: Draft) -> Seed:
     """
     beginning = [atom for atom in (*draft.positive, *(s.atom for s in draft.shortcuts)) if _begins(atom, draft)]
     read_as_ordered = [atom for atom in beginning if in_order(atom, draft.order, draft.statistics)]
-    atom = min(read_as_ordered or beginning, key=lambda atom: _size(atom, draft), default=None)
+    atom = draft.first or min(read_as_ordered or beginning, key=lambda atom: _size(atom, draft), default=None)
     first = _whole(atom, draft) if atom is not None else _listing(draft.order[0], draft)
     seed = Seed(first)
     bound = seed.attributes
@@ -124,7 +125,7 @@ def _projections(draft: Draft, bound: Sequence[str], new: Sequence[str]) -> tupl
     The paper's bound counts on them: a relation that joins later may be small. With a single relation it holds without
     (a query's fractional edge cover is never smaller than that of the part its first attributes induce).
     """
-    if len({atom.relation for atom in draft.positive}) == 1:
+    if len({unversioned(atom.relation)[0] for atom in draft.positive}) == 1:
         return ()
     found = (
         extender(atom, attribute, (), draft.statistics)

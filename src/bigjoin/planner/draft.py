@@ -28,6 +28,8 @@ class Draft:
     order: tuple[str, ...] = ()
     seed: int = 0
     """How many attributes the seed binds; 0 leaves it open."""
+    first: Atom | None = None
+    """The atom that is to be the seed, if that is not the planner's choice."""
     restrictions: tuple[Restriction, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
     """What steps may read instead of some of the atoms."""

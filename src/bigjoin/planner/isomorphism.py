@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.simplify import canonical_atom
@@ -68,29 +68,36 @@ def renaming(
     source: Shape, target: Shape, fixed: tuple[str, ...] = (), image: tuple[str, str] | None = None
 ) -> dict[str, str] | None:
     """Return a renaming that turns the source's parts into the target's, fixing some attributes and mapping one as told."""
+    return next(renamings(source, target, fixed, image), None)
+
+
+def renamings(
+    source: Shape, target: Shape, fixed: tuple[str, ...] = (), image: tuple[str, str] | None = None
+) -> Iterator[dict[str, str]]:
+    """Give all renamings that turn the source's parts into the target's, fixing some attributes and mapping one as told."""
     if source.invariant != target.invariant:
-        return None
+        return
 
     def holds(names: dict[str, str]) -> bool:
         newest = next(reversed(names))
         mapped = (p for p, attributes in source.parts if newest in attributes and names.keys() >= set(attributes))
         return all(target.canonical(part, names) in target.all for part in mapped)
 
-    def search(names: dict[str, str], rest: list[str]) -> dict[str, str] | None:
+    def search(names: dict[str, str], rest: list[str]) -> Iterator[dict[str, str]]:
         if not rest:
-            return names
+            yield names
+            return
         attribute, *later = rest
         taken = set(names.values())
         for a in target.attributes:
             if a not in taken and source.colours[attribute] == target.colours[a]:
                 grown = {**names, attribute: a}
-                if holds(grown) and (found := search(grown, later)) is not None:
-                    return found
-        return None
+                if holds(grown):
+                    yield from search(grown, later)
 
     names: dict[str, str] = {}
     for attribute, to in (*((a, a) for a in fixed), *((image,) if image else ())):
         names[attribute] = to
         if source.colours[attribute] != target.colours[to] or not holds(names):
-            return None
-    return search(names, [a for a in source.attributes if a not in names])
+            return
+    yield from search(names, [a for a in source.attributes if a not in names])

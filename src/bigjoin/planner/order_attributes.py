@@ -81,7 +81,8 @@ def _seeds(draft: Draft, estimate: Estimate) -> list[_Entry]:
     """
     constants = {f.left for f in draft.filters if f.op == "=" and isinstance(f.right, Constant)}
     costs: dict[tuple[str, ...], float] = {}
-    for atom in (*draft.positive, *(shortcut.atom for shortcut in draft.shortcuts)):
+    atoms = (*draft.positive, *(shortcut.atom for shortcut in draft.shortcuts)) if draft.first is None else (draft.first,)
+    for atom in atoms:
         for order in permutations(dict.fromkeys(atom.attributes)):
             looked_up = tuple(sorted(order, key=lambda a: a not in constants))
             for seed in (looked_up, order):

@@ -14,10 +14,16 @@ from bigjoin.query.query import Atom, Comparison, Query
 
 
 class Version(Enum):
-    """Which state of a relation an extender reads. A static graph has only NEW."""
+    """Which tuples of a relation an extender reads. A graph that does not change has only NEW."""
 
     OLD = "old"
     NEW = "new"
+    EITHER = "either"
+    """All tuples that are in the old version or in the new one: of these two, one holds the other."""
+    DELTA = "delta"
+    """The tuples in which the versions differ: what was deleted, or what was inserted."""
+    LATER = "later"
+    """The tuples of the delta that come after the one that the plan is seeded with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class Extender:
     atom: Atom
     columns: tuple[int, ...]
     version: Version = Version.NEW
+    after: tuple[str, ...] = ()
+    """For LATER: the attributes that the seed's tuple binds."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -39,6 +47,11 @@ class Extender:
     @property
     def attribute(self) -> str:
         return self.atom.attributes[self.columns[-1]]
+
+    @property
+    def bound(self) -> tuple[str, ...]:
+        """The attributes that it reads, in its column order."""
+        return tuple(self.atom.attributes[c] for c in self.columns)
 
     def __str__(self) -> str:
         shown = (a if c in self.columns else "_" for c, a in enumerate(self.atom.attributes))

@@ -1,0 +1,69 @@
+"""Which tuples of a delta come after the seed's, where updates are told apart by their order.
+
+The order of tuples is that of their columns (of the pair, smaller code first, if the relation is symmetric). So of any sorted
+list, whose other columns are bound, the values that make a later tuple are those from some code on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.trie import Codes
+
+FAR = "(1 << 62)"
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Where in a prefix the seed's tuple stands, and the bound columns of another; the lists hold its last column."""
+
+    seed: tuple[int, ...]
+    known: tuple[tuple[int, int], ...]
+    """Pairs of a column and its position."""
+    column: int
+    symmetric: bool
+
+    def lower(self, prefixes: Codes) -> Codes:
+        """Return, for each prefix, the code from which on a value makes a later tuple."""
+        one = prefixes.dtype.type(1)
+        far = np.iinfo(prefixes.dtype).max
+        seed = [prefixes[p] for p in self.seed]
+        known = {column: prefixes[p] for column, p in self.known}
+        if self.symmetric:
+            low, high = np.minimum(seed[0], seed[1]), np.maximum(seed[0], seed[1])
+            seed[:2] = low, high
+            if self.column < 2:
+                other = known[1 - self.column]
+                behind = np.where(other > high, low, low + one)
+                return np.where(other < low, far, np.where(other == low, high + one, behind)).astype(prefixes.dtype)
+            known[0], known[1] = np.minimum(known[0], known[1]), np.maximum(known[0], known[1])
+        beyond: NDArray[np.bool_] = np.zeros(prefixes.shape[1], np.bool_)
+        for c in reversed(range(self.column + 1, len(seed))):
+            beyond = (known[c] > seed[c]) | ((known[c] == seed[c]) & beyond)
+        bound = np.where(beyond, seed[self.column], seed[self.column] + one)
+        for c in reversed(range(self.column)):
+            bound = np.where(known[c] > seed[c], 0, np.where(known[c] < seed[c], far, bound))
+        return bound.astype(prefixes.dtype)
+
+    def source(self) -> str:
+        """Return the same as an expression, for attributes that are called x and their position."""
+        seed = [f"x{p}" for p in self.seed]
+        known = {column: f"x{p}" for column, p in self.known}
+        if self.symmetric:
+            low, high = f"min({seed[0]}, {seed[1]})", f"max({seed[0]}, {seed[1]})"
+            seed[:2] = low, high
+            if self.column < 2:
+                other = known[1 - self.column]
+                behind = f"({low} if {other} > {high} else {low} + 1)"
+                return f"({FAR} if {other} < {low} else ({high} + 1 if {other} == {low} else {behind}))"
+            known[0], known[1] = f"min({known[0]}, {known[1]})", f"max({known[0]}, {known[1]})"
+        beyond = "False"
+        for c in reversed(range(self.column + 1, len(seed))):
+            beyond = f"({known[c]} > {seed[c]} or ({known[c]} == {seed[c]} and {beyond}))"
+        bound = f"({seed[self.column]} if {beyond} else {seed[self.column]} + 1)"
+        for c in reversed(range(self.column)):
+            bound = f"(0 if {known[c]} > {seed[c]} else ({FAR} if {known[c]} < {seed[c]} else {bound}))"
+        return bound

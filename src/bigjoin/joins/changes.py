@@ -1,0 +1,55 @@
+"""From what delta queries find to the matches that an epoch creates and destroys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bigjoin.index.trie import Codes
+from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
+
+
+def changed(plan: DeltaPlan, dq: DeltaQuery, found: Codes) -> Iterator[Codes]:
+    """Give the matches that a delta query's bindings stand for, in the order of its plan's attributes."""
+    order = dq.plan.attributes
+    if plan.automorphisms:
+        yield _as_reported(plan, order, found)
+    elif not dq.images:
+        yield found
+    for image in dq.images:
+        yield _image(image, order, found)
+
+
+def multiplicity(plan: DeltaPlan, dq: DeltaQuery) -> int:
+    """Return for how many matches each binding stands, where that is the same for all."""
+    assert plan.query.injective or not dq.images, "only a look at each match would tell"
+    return max(1, len(dq.images))
+
+
+def _image(image: Image, order: tuple[str, ...], found: Codes) -> Codes:
+    """Return the matches of another atom of the orbit, without those that an earlier atom has."""
+    renamed = found[_sources(image.names, order)]
+    seed = [order.index(a) for a in image.atom.attributes]
+    theirs = np.zeros(renamed.shape[1], np.bool_)
+    for atom in image.earlier:
+        theirs |= np.all([renamed[order.index(a)] == renamed[p] for a, p in zip(atom.attributes, seed, strict=True)], axis=0)
+    return renamed if not theirs.any() else np.compress(~theirs, renamed, axis=1)
+
+
+def _as_reported(plan: DeltaPlan, order: tuple[str, ...], found: Codes) -> Codes:
+    """Return each match in the one form, of those that symmetries give it, which satisfies the restrictions."""
+    reported = np.empty_like(found)
+    for names in plan.automorphisms:
+        renamed = found[_sources(names, order)]
+        wanted = np.ones(found.shape[1], np.bool_)
+        for r in plan.restrictions:
+            wanted &= renamed[order.index(r.smaller)] < renamed[order.index(r.larger)]
+        reported[:, wanted] = renamed[:, wanted]
+    return reported
+
+
+def _sources(names: tuple[tuple[str, str], ...], order: tuple[str, ...]) -> list[int]:
+    """Return for each attribute of the order the position of the one that is renamed to it."""
+    source = {new: order.index(old) for old, new in names}
+    return [source[a] for a in order]

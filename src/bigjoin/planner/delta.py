@@ -1,0 +1,204 @@
+"""Query -> DeltaPlan: a plan for each atom whose relation changes, which begins with that atom's tuples in the delta."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from bigjoin.errors import QueryError
+from bigjoin.planner.break_symmetry import break_symmetry
+from bigjoin.planner.build_steps import build_steps
+from bigjoin.planner.draft import Draft
+from bigjoin.planner.drop_implied import drop_implied
+from bigjoin.planner.isomorphism import Shape, renaming, renamings
+from bigjoin.planner.keep_distinct import keep_distinct
+from bigjoin.planner.order_attributes import order_attributes
+from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image, unversioned, versioned
+from bigjoin.query.plan import Extender, Plan, Restriction, Version
+from bigjoin.query.query import Atom
+from bigjoin.query.statistics import Statistics, assumed_graph
+from bigjoin.query.view import view_of
+
+FEW = 1000
+"""Tuples of a relation below which its statistics say little about what it will be."""
+
+
+def plan_delta(draft: Draft, changing: Collection[str], *, listing: bool) -> DeltaPlan:
+    """Return the delta queries of a draft, of which the meaning is settled, for relations that change.
+
+    To list matches, the updates are told apart wherever that lets symmetric atoms share a plan. To count them, only if
+    matches are injective: else two atoms may be the same tuple, which only a look at each match would tell.
+    """
+    _refuse_views(draft, changing)
+    draft = replace(draft, statistics=_foreseen(draft.statistics), shortcuts=())
+    seeded = [atom for atom in draft.atoms if atom.relation in changing and not _is_implied(atom, draft)]
+    negated = any(atom.negated for atom in draft.atoms)
+    if not negated and (listing or draft.query.injective):
+        orbits = _orbits(draft, seeded)
+        if len(orbits) < len(seeded):
+            return _by_updates(draft, orbits)
+    restrictions = break_symmetry(order_attributes(draft)).restrictions
+    queries = tuple(_by_atoms(draft, atom, seeded, restrictions) for atom in seeded)
+    return DeltaPlan(draft.query, queries, consolidates=negated)
+
+
+def _by_atoms(draft: Draft, atom: Atom, seeded: Sequence[Atom], restrictions: Sequence[Restriction]) -> DeltaQuery:
+    """Return the query of one atom: those before it read the new version, those after it the old one."""
+    at = seeded.index(atom)
+    others = []
+    for other in draft.atoms:
+        if other in seeded[:at]:
+            others.append(_at(other, Version.NEW))
+        elif other in seeded[at + 1 :]:
+            others.append(_at(other, Version.OLD))
+        elif other is not atom and not _implies(atom, other):
+            others.append(_at(other, Version.EITHER))
+    plan = _plan(draft, atom, others, restrictions)
+    return DeltaQuery(atom, plan, sign=-1 if atom.negated else 1)
+
+
+def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]]) -> DeltaPlan:
+    """Return one query for each orbit of atoms: all others read either version, without what comes after the seed's tuple."""
+    seeded = [atom for orbit in orbits for atom in orbit]
+    relations = list(dict.fromkeys(_reads(atom) for atom in seeded))
+    queries = []
+    for orbit in orbits:
+        atom = orbit[0]
+        others, mine = [], relations.index(_reads(atom))
+        for other in draft.atoms:
+            if other is atom or _implies(atom, other):
+                continue
+            others.append(_at(other, Version.EITHER))
+            if other in seeded and relations.index(_reads(other)) >= mine:
+                version = Version.LATER if _reads(other) == _reads(atom) else Version.DELTA
+                others.append(_at(replace(other, negated=True), version))
+        restrictions: Sequence[Restriction] = ()
+        if draft.query.unique:
+            marked = _marked(draft, atom)
+            restrictions = break_symmetry(replace(marked, order=_order(draft, atom))).restrictions
+        images = () if draft.query.unique else tuple(_image(draft, orbit, member, seeded) for member in orbit)
+        queries.append(DeltaQuery(atom, _plan(draft, atom, others, restrictions), images=images))
+    if not draft.query.unique:
+        return DeltaPlan(draft.query, tuple(queries), by_updates=True)
+    shape = Shape(draft)
+    every = tuple(tuple(names.items()) for names in renamings(shape, shape))
+    wanted = break_symmetry(order_attributes(draft)).restrictions
+    return DeltaPlan(draft.query, tuple(queries), by_updates=True, automorphisms=every, restrictions=wanted)
+
+
+def _plan(draft: Draft, atom: Atom, others: Sequence[Atom], restrictions: Sequence[Restriction]) -> Plan:
+    """Return the plan that is seeded with an atom's tuples in the delta, given the others with their versions."""
+    first = replace(atom, relation=versioned(atom.relation, Version.DELTA), negated=False)
+    drafted = replace(
+        draft,
+        statistics=_all_versions(draft.statistics),
+        atoms=(first, *others),
+        order=_order(draft, atom),
+        first=first,
+        restrictions=tuple(restrictions),
+    )
+    for transform in (drop_implied, keep_distinct, build_steps):
+        drafted = transform(drafted)
+    assert drafted.plan is not None
+    return _resolved(drafted.plan)
+
+
+def _order(draft: Draft, atom: Atom) -> tuple[str, ...]:
+    """Return the cheapest attribute order that begins with an atom's."""
+    positive = replace(atom, negated=False)
+    atoms = draft.atoms if positive in draft.atoms else (*draft.atoms, positive)
+    return order_attributes(replace(draft, atoms=atoms, first=positive, order=())).order
+
+
+def _resolved(plan: Plan) -> Plan:
+    """Return a plan whose extenders say which version of which relation they read."""
+
+    def read(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
+        return tuple(one(e) for e in extenders)
+
+    def one(e: Extender) -> Extender:
+        relation, version = unversioned(e.atom.relation)
+        after = seed if version is Version.LATER else ()
+        return replace(e, atom=replace(e.atom, relation=relation), version=version, after=after)
+
+    seed = plan.seed.extender.atom.attributes
+
+    steps = (replace(s, extenders=read(s.extenders), excluders=read(s.excluders), checks=read(s.checks)) for s in plan.steps)
+    return replace(
+        plan, seed=replace(plan.seed, extender=one(plan.seed.extender), checks=read(plan.seed.checks)), steps=tuple(steps)
+    )
+
+
+def _orbits(draft: Draft, seeded: Sequence[Atom]) -> list[list[Atom]]:
+    """Return the atoms in groups that symmetries of the query map to each other."""
+    orbits: list[list[Atom]] = []
+    for atom in seeded:
+        mine = Shape(_marked(draft, atom))
+        for orbit in orbits:
+            if _reads(orbit[0]) == _reads(atom) and renaming(Shape(_marked(draft, orbit[0])), mine) is not None:
+                orbit.append(atom)
+                break
+        else:
+            orbits.append([atom])
+    return orbits
+
+
+def _image(draft: Draft, orbit: Sequence[Atom], member: Atom, seeded: Sequence[Atom]) -> Image:
+    names = renaming(Shape(_marked(draft, orbit[0])), Shape(_marked(draft, member)))
+    assert names is not None
+    earlier = () if draft.query.injective else tuple(a for a in seeded[: seeded.index(member)] if _reads(a) == _reads(member))
+    return Image(member, tuple(names.items()), earlier)
+
+
+def _marked(draft: Draft, atom: Atom) -> Draft:
+    """Return a draft in which an atom is unlike all others, so that symmetries keep it."""
+    marked = tuple(_at(a, Version.DELTA) if a is atom else a for a in draft.atoms)
+    return replace(draft, statistics=_all_versions(draft.statistics), atoms=marked)
+
+
+def _at(atom: Atom, version: Version) -> Atom:
+    return replace(atom, relation=versioned(atom.relation, version))
+
+
+def _reads(atom: Atom) -> tuple[str, int]:
+    """Return what tells the deltas of two atoms apart: the relation, and whether they read its pairs or its rows."""
+    return atom.relation, len(atom.attributes)
+
+
+def _implies(atom: Atom, other: Atom) -> bool:
+    """Tell whether an atom's tuples say that another holds: pays(a, b, e) says that pays(a, b) does."""
+    shorter = len(other.attributes) < len(atom.attributes) and atom.attributes[: len(other.attributes)] == other.attributes
+    return shorter and atom.relation == other.relation and not (atom.negated or other.negated)
+
+
+def _is_implied(atom: Atom, draft: Draft) -> bool:
+    return any(_implies(other, atom) for other in draft.atoms)
+
+
+def _all_versions(statistics: Statistics) -> Statistics:
+    """Return statistics in which every version of a relation is a relation of its own."""
+    named = {versioned(name, version): r for name, r in statistics.relations.items() for version in Version}
+    return replace(statistics, relations={**statistics.relations, **named})
+
+
+def _foreseen(statistics: Statistics) -> Statistics:
+    """Return what may be said of relations that change: one without loops may get some, and one that is small may grow."""
+    found = {}
+    for name, relation in statistics.relations.items():
+        assumed = assumed_graph(symmetric=relation.symmetric).relations["edge"]
+        small = relation.tuples < FEW and relation.arity == 2 and relation.lists.keys() == assumed.lists.keys()
+        known = (
+            replace(relation, tuples=assumed.tuples, lists=assumed.lists, catalogue=assumed.catalogue) if small else relation
+        )
+        found[name] = replace(known, definition=None, loops=known.loops if known.symmetric else max(1, known.loops))
+    return replace(statistics, relations=found)
+
+
+def _refuse_views(draft: Draft, changing: Collection[str]) -> None:
+    for atom in draft.atoms:
+        view = view_of(atom.relation)
+        if view is not None and view.relation in changing:
+            hint = "name all attributes of the atom, and bind them by other atoms"
+            raise QueryError(
+                f"'{view.relation}' with columns left out, or constants under 'not', cannot be watched", atom.span, hint
+            )

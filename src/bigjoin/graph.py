@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
+from bigjoin.defaults import check_strategy
+from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.index.directory import VERTEX, Index
+from bigjoin.index.manifest import NAME
 from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import materialize
 from bigjoin.query.query import Query
+from bigjoin.spark.choose import choose
 from bigjoin.spark.session import scratch_directory
+from bigjoin.streaming.compaction import settled
+from bigjoin.streaming.monitor import Epoch, Monitor, Watched
+from bigjoin.streaming.watch import Batches, check_checkpoint, read_file
 from bigjoin.verbs import Verbs
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+Watchable: TypeAlias = "str | Query | Mapping[str, str | Query]"
+"""A query, or queries by name."""
 
 
 class Graph(Verbs):
@@ -42,6 +57,7 @@ class Graph(Verbs):
         rows = (*(edges.values() if isinstance(edges, Mapping) else (edges,)), vertices)
         self._spark = spark or next((table.sparkSession for table in rows if hasattr(table, "mapInArrow")), None)
         self._scratch: Path | None = scratch_directory("graph")
+        self._monitor: tuple[Any, Monitor] | None = None
         self.index = build_index(
             edges,
             self._scratch / "index",
@@ -63,11 +79,12 @@ class Graph(Verbs):
     @classmethod
     def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:
         graph = cls.__new__(cls)
-        graph._spark, graph._scratch, graph.index = spark, scratch, index
+        graph._spark, graph._scratch, graph.index, graph._monitor = spark, scratch, index, None
         return graph
 
     def _index_for(self, query: Query) -> Index:
         del query  # a graph's index serves them all
+        self.index = settled(self.index)
         return self.index
 
     def on(self, spark: SparkSession) -> Graph:
@@ -94,6 +111,7 @@ class Graph(Verbs):
         """Return the undirected graph: loops dropped, each edge in both directions."""
         if not self.directed:
             return self
+        self.index = settled(self.index)
         scratch = scratch_directory("graph")
         return self._over(undirected_copy(self.index, scratch / "index"), spark=self._spark, scratch=scratch)
 
@@ -105,8 +123,114 @@ class Graph(Verbs):
         this version of the index: one that is built anew starts without it.
         """
         asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
+        self.index = settled(self.index)
         self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples
+
+    def apply(
+        self,
+        updates: Rows,
+        queries: Watchable | None = None,
+        *,
+        listing: bool = True,
+        order: str | None = None,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int | None = None,
+        **flags: Unpack[Flags],
+    ) -> Epoch:
+        """Change the graph by a table of updates, as one epoch, and return what that changed in the results of queries.
+
+        Updates have columns src, dst and op (`+` or `-`, insert or delete, 1 or -1). They follow the column `order`; without
+        one, deletions come before insertions. `queries` is a query or a mapping of names to queries. The epoch has for each the
+        matches that came and went (`table`), and the new `count`; without `listing`, the counts alone.
+        """
+        watched = watchable(queries, flags, listing=listing)
+        options: dict[str, Any] = {
+            "strategy": self.strategy_for_updates(strategy),
+            "workers": workers,
+            "batch_size": batch_size,
+        }
+        asked = (tuple((name, str(w.query), w.listing) for name, w in watched.items()), order, tuple(options.values()))
+        if self._monitor is None or self._monitor[0] != asked:
+            monitor = Monitor(self.index.path, watched, spark=lambda: self.spark, initial=self.counted, order=order, **options)
+            self._monitor = (asked, monitor)
+        epoch = self._monitor[1].apply(_table(updates))
+        assert epoch is not None
+        assert self._monitor[1].live is not None
+        self.index = self._monitor[1].live.index
+        return epoch
+
+    def watch(
+        self,
+        queries: Watchable,
+        updates: DataFrame,
+        *,
+        output: str | Path | None = None,
+        function: Callable[[Epoch], None] | None = None,
+        checkpoint: str | None = None,
+        order: str | None = None,
+        window: str | float | None = None,
+        time: str | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        adopt: bool = False,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int | None = None,
+        **flags: Unpack[Flags],
+    ) -> StreamingQuery:
+        """Watch queries while a streaming DataFrame of updates changes the graph; return Spark's streaming query, started.
+
+        Each batch is an epoch. The matches that it creates and destroys are written to the folder `output` exactly once, as
+        epoch=N/*.parquet (below a folder for each query, if there are several), and the counts to _counts.jsonl. `function` is
+        called with every Epoch before it is committed: at least once, with the same number and the same rows if again. With
+        neither, counts alone are kept. `checkpoint` is where Spark notes how far the stream is: with the output, if not said.
+
+        `window` and `time` let edges expire: those whose column `time` lies further behind the latest than `window`, a number in
+        its unit or a length such as "7 days". `trigger` is what Spark's `trigger` takes. `adopt` goes on with a checkpoint that
+        the index was not watched with before.
+        """
+        if (window is None) != (time is None):
+            raise BigjoinError("a window is a length and the column it is about: give both window= and time=")
+        watched = watchable(queries, flags, listing=output is not None or function is not None)
+        where = checkpoint or (
+            f"{Path(output).absolute()}/_checkpoint" if output is not None else f"{self.index.path}.checkpoint"
+        )
+        self.index = Index.open(self.index.path)
+        if not adopt:
+            check_checkpoint(self.index, where, updates.sparkSession)
+        self._spark = self._spark or updates.sparkSession
+        batches = Batches(
+            str(self.index.path.absolute()),
+            watched,
+            where,
+            {},
+            output=None if output is None else str(Path(output).absolute()),
+            order=order,
+            window=None if window is None or time is None else (time, window),
+            strategy=self.strategy_for_updates(strategy),
+            workers=workers,
+            batch_size=batch_size,
+            adopt=adopt,
+            function=function,
+        )
+        first = batches.monitor(lambda: self.spark)
+        first.initial = self.counted
+        with first.writing() as live:  # whatever is wrong is told here, and not by a stream that fails
+            self.index = live.index
+            epoch = live.index.epoch
+        batches.counts = {str(w.query): (epoch, first.counts[name]) for name, w in watched.items()}
+        stream = updates.writeStream.foreachBatch(batches).option("checkpointLocation", where)
+        return (stream.trigger(**trigger) if trigger else stream).start()
+
+    def counted(self, index: Index, query: Query, spark: Callable[[], SparkSession] | None = None) -> int:
+        """Return how many matches a query has in an index of this graph."""
+        return int(self._over(index, spark=spark() if spark is not None else self._spark).count(query))
+
+    def strategy_for_updates(self, strategy: str) -> str:
+        """Return the strategy that delta queries run by."""
+        check_strategy(strategy, factorized=False)
+        return choose(self._session, self.index)[0] if strategy == "auto" else strategy
 
     def close(self) -> None:
         """Remove the scratch index, if this graph owns one. Frames from `find` cannot be read afterwards."""
@@ -122,3 +246,32 @@ class Graph(Verbs):
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
         return f"Graph({self.vertices:,} vertices, {self.edges:,} {kind} edges)"
+
+
+def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict[str, Watched]:
+    """Return queries by name, ready to be watched; refuse what cannot be."""
+    named = queries if isinstance(queries, Mapping) else {} if queries is None else {"": queries}
+    found = {}
+    for name, query in named.items():
+        asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
+        if name and (not NAME.fullmatch(name)):
+            raise BigjoinError(f"{name!r} cannot name a query: use letters, digits and _")
+        if asked.deduplicate and asked.projects:
+            raise QueryError("deduplicated rows cannot be watched: how often a row is there would have to be kept")
+        if not asked.head:
+            raise QueryError(f"the head of {asked.name!r} is empty, so matches have no columns", hint="list attributes")
+        if asked.optional:
+            raise QueryError("optional atoms cannot be watched", asked.optional[0].span, "watch a query with, and one without")
+        found[name or asked.name] = Watched(asked, listing)
+    return found
+
+
+def _table(rows: Rows) -> pa.Table:
+    """Return updates as an Arrow table."""
+    if isinstance(rows, (str, Path)):
+        return read_file(Path(rows))
+    if isinstance(rows, pa.Table):
+        return rows
+    if hasattr(rows, "toArrow"):
+        return cast("pa.Table", rows.toArrow())
+    return pa.Table.from_pandas(cast("Any", rows), preserve_index=False)

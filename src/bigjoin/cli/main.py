@@ -19,6 +19,7 @@ from bigjoin.cli.explain import explain
 from bigjoin.cli.find import find
 from bigjoin.cli.generate import generate
 from bigjoin.cli.index import index
+from bigjoin.cli.watch import watch
 from bigjoin.errors import BigjoinError
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
@@ -35,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, count, find, explain, index, generate, bench):
+for command in (demo, count, find, explain, index, watch, generate, bench):
     cli.add_command(command)
 
 

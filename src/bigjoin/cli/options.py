@@ -44,12 +44,13 @@ _BATCH = (
 )
 _STRATEGY = "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel."
 _WORKERS = "Tasks that share the seeds; under partitioned, owners of keys [default: cores; the index's shards, or 4 a core]."
+_NO_CACHE = click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it.")
 _RUN = [
     click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
     click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
     click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH),
     _MASTER,
-    click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it."),
+    _NO_CACHE,
 ]
 _OUTPUT = [
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
@@ -115,6 +116,9 @@ def with_options(*groups: list[Any]) -> Callable[[Callable[..., None]], Callable
 
 query_options = with_options(_QUERY, _RELATIONS, _RUN, _OUTPUT)
 """Everything that a query on a source takes."""
+
+watch_options = with_options(_QUERY, [option for option in _RUN if option is not _NO_CACHE], _OUTPUT)
+"""What watching queries takes."""
 
 index_options = with_options([_UNDIRECTED, _MASTER], _OUTPUT)
 """What building an index takes."""

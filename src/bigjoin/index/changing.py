@@ -171,7 +171,8 @@ class ChangingTrie:
 
     def _gather(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Codes]]:
         """Return all tuples below some nodes, column by column, and for each which of the nodes it is below."""
-        owner, found = np.arange(len(nodes)), []
+        owner = np.arange(len(nodes))
+        found: list[Codes] = []
         for offsets, values in self.levels:
             starts = offsets.filled[nodes]
             lengths = offsets.filled[nodes + 1] - starts

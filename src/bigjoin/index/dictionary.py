@@ -21,10 +21,10 @@ NARROW = 2**32
 
 @dataclass(frozen=True)
 class Dictionary:
-    """The ids of a domain by code, and each code's rank: the number of smaller ids."""
+    """The ids of a domain by code, and the rank of each: the number of smaller ids. Of ids that came later it is found here."""
 
     ids: pa.Array | Column
-    ranks: NDArray[Any]
+    stored_ranks: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -32,6 +32,13 @@ class Dictionary:
     @property
     def type(self) -> pa.DataType:
         return self.ids.type
+
+    @cached_property
+    def ranks(self) -> NDArray[Any]:
+        """The rank of each code."""
+        if len(self.stored_ranks) == len(self.ids):
+            return self.stored_ranks
+        return ranks_of(self.ids.combine_chunks() if isinstance(self.ids, pa.ChunkedArray) else self.ids)
 
     @cached_property
     def _codes_by_rank(self) -> NDArray[np.int64]:

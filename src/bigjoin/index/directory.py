@@ -70,7 +70,7 @@ class Index:
         """Return the error that says what is wrong with this index."""
         return IndexFormatError(f"the index {self.path} is damaged: {what}; build the index again")
 
-    def _gone(self, name: str) -> IndexFormatError:
+    def gone(self, name: str) -> IndexFormatError:
         """Return the error for a file that was there when the index was opened."""
         return IndexFormatError(
             f"{name} of the index {self.path} is gone: if another version was committed since, and the old one vacuumed, open "
@@ -79,11 +79,12 @@ class Index:
 
     def check(self) -> Index:
         """Return the index if no array leads outside another: kernels trust them blindly. Reads all of it."""
-        for name, relation in self.statistics.relations.items():
+        base = self.base
+        for name, relation in base.statistics.relations.items():
             for reading in (relation, *([relation.rows] if relation.rows is not None else [])):
                 for columns in self._files_once(reading, name):
-                    trie = self.extensions(name, columns)
-                    sizes = [self.statistics.domains[reading.domains[c]] for c in columns]
+                    trie = base.extensions(name, columns)
+                    sizes = [base.statistics.domains[reading.domains[c]] for c in columns]
                     if not trie.is_sound(sizes):
                         raise self.damaged(f"the lists of {name!r} in column order {columns} make no sense")
         for name, dictionary in self.dictionaries.items():
@@ -117,7 +118,8 @@ class Index:
 
     def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW) -> Trie:
         """Return the trie of a relation in a column order, which may be shorter than the relation is wide."""
-        del version  # an index that was never updated is the same at every version
+        del version  # what was compacted is the same at every version
+        assert not self.runs or self.statistics.relations[relation].arity == 1, "runs of updates are read through Versions"
         if (relation, columns) not in self._tries:
             view = view_of(relation)
             made = self._map_trie(relation, columns) if view is None else self._view(view, columns)
@@ -172,7 +174,8 @@ class Index:
         if not entry.get("properties"):
             return {}
         table = self._table(entry["files"])
-        return {name: table[name] for name in entry["properties"]}
+        missing = entry["size"] - len(table)
+        return {name: _padded(table[name], missing) for name in entry["properties"]}
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -182,6 +185,24 @@ class Index:
             {name: domain["size"] for name, domain in domains.items()},
             {name: domain["properties"] for name, domain in domains.items() if domain.get("properties")},
         )
+
+    @property
+    def epoch(self) -> int:
+        """The number of the last epoch of updates that is in it."""
+        return int(self.manifest["epoch"])
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """Updates that are committed and not compacted, the oldest first."""
+        return list(self.manifest.get("runs", ()))
+
+    @cached_property
+    def base(self) -> Index:
+        """What was compacted: the index without its runs."""
+        domains = {
+            name: {**domain, "size": domain.get("stored", domain["size"])} for name, domain in self.manifest["domains"].items()
+        }
+        return Index(self.path, {**self.manifest, "domains": domains, "runs": []})
 
     @property
     def bytes(self) -> int:
@@ -228,7 +249,7 @@ class Index:
         try:
             return map_array(self.path / name)
         except FileNotFoundError:
-            raise self._gone(name) from None
+            raise self.gone(name) from None
         except (ValueError, EOFError):
             raise self.damaged(f"{name} is no NumPy file") from None
 
@@ -239,10 +260,15 @@ class Index:
                 with pa.memory_map(str(self.path / name)) as source:
                     parts.append(pa.ipc.open_file(source).read_all())
             except FileNotFoundError:
-                raise self._gone(name) from None
+                raise self.gone(name) from None
             except (pa.ArrowException, OSError):
                 raise self.damaged(f"{name} is no Arrow file") from None
         return pa.concat_tables(parts)
+
+
+def _padded(column: pa.ChunkedArray, missing: int) -> pa.ChunkedArray:
+    """Return a column with NULLs for values that came later, of which nobody said anything."""
+    return column if missing <= 0 else pa.chunked_array([*column.chunks, pa.nulls(missing, column.type)])
 
 
 _known: dict[tuple[Path, tuple[str, ...]], Index] = {}

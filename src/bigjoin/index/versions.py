@@ -1,10 +1,13 @@
-"""The versions of an index that an epoch is about: what plans read as old, new and delta, while it is neither committed nor lost."""
+"""The versions of an index that an epoch is about: what plans read as old, new and delta while it is not committed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,23 +17,10 @@ from bigjoin.errors import IndexFormatError
 from bigjoin.index.changing import ChangingTrie, State
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.directory import Index
+from bigjoin.index.runs import Delta, Reading, read_deltas
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.query.plan import Version
 from bigjoin.query.statistics import RelationStatistics, Statistics
-
-Reading: TypeAlias = tuple[str, int]
-"""A relation, and how many columns are read of it: its pairs, or its rows, which have an id more."""
-
-
-@dataclass(frozen=True)
-class Delta:
-    """How a relation differs from what it was: tuples, column by column, that it has lost and that it has gained."""
-
-    deleted: Sequence[Codes]
-    inserted: Sequence[Codes]
-
-    def __len__(self) -> int:
-        return len(self.deleted[0]) + len(self.inserted[0])
 
 
 class Versions:
@@ -39,6 +29,7 @@ class Versions:
     def __init__(self, index: Index) -> None:
         self.orders: dict[Reading, dict[tuple[int, ...], ChangingTrie]] = {}
         self.readings = dict(_readings(index.statistics))
+        self.lost: dict[Reading, int] = {}
         for (name, width), reading in self.readings.items():
             tries: dict[Any, ChangingTrie] = {}
             self.orders[name, width] = {}
@@ -51,6 +42,7 @@ class Versions:
 
     def begin(self, deltas: Mapping[Reading, Delta], statistics: Statistics) -> None:
         """Begin an epoch; domains may have grown."""
+        self.lost = {read: len(delta.deleted[0]) for read, delta in deltas.items()}
         for read, orders in self.orders.items():
             reading, delta, seen = self.readings[read], deltas.get(read), set[int]()
             for columns, trie in orders.items():
@@ -76,6 +68,26 @@ class Versions:
         """Tell for each tuple whether the relation has it before the epoch."""
         columns, trie = next(iter(self.orders[read].items()))
         return trie.trie(State.BEFORE).contains([tuples[c] for c in columns])
+
+    def changed(self, read: Reading, *, insert: bool) -> bool:
+        """Tell whether an epoch inserts into a relation, or deletes from it."""
+        return read in self.orders and len(next(iter(self.orders[read].values())).deltas[insert]) > 0
+
+    def size_of_delta(self, read: Reading) -> int:
+        """Return how many tuples an epoch deletes and inserts."""
+        return sum(len(delta) for delta in next(iter(self.orders[read].values())).deltas.values())
+
+    def reach_of_delta(self, relation: str) -> int:
+        """Return how long the lists of the ends of a delta's pairs are together: about what joining with them costs."""
+        total = 0
+        for trie in self.orders[relation, 2].values():
+            after = trie.trie(State.AFTER)
+            for delta in trie.deltas.values():
+                assert delta.keys is not None
+                nodes = after.nodes([delta.keys[1:]], len(delta.keys) - 1).astype(np.int64)
+                lengths = after.offsets[nodes + 1] - after.offsets[nodes]
+                total += int((lengths * np.diff(delta.levels[0].offsets)[1:]).sum())
+        return total
 
     def trie(self, read: Reading, columns: tuple[int, ...], state: State) -> Trie:
         """Return a relation in a column order and a state."""
@@ -106,13 +118,26 @@ class Phase:
     insert: bool
     _known: dict[tuple[str, tuple[int, ...], Version], Trie] = field(default_factory=dict, compare=False, repr=False)
 
-    @property
+    @cached_property
     def statistics(self) -> Statistics:
-        return self.index.statistics
+        """Those of the index; a relation has as many tuples as there are in either version."""
+        known = self.index.statistics
+        found = {}
+        for name, relation in known.relations.items():
+            lost = self.versions.lost.get((name, relation.arity), 0) * (2 if relation.symmetric else 1)
+            found[name] = replace(relation, tuples=relation.tuples + lost)
+        return replace(known, relations=found)
 
     @property
     def dictionaries(self) -> Mapping[str, Dictionary | RowNumbers]:
         return self.index.dictionaries
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _phase, (self.index, self.insert)
+
+    @property
+    def path(self) -> Path:
+        return self.index.path
 
     def properties(self, domain: str) -> Mapping[str, pa.ChunkedArray]:
         """Return the columns that a domain's values have beside their ids."""
@@ -145,6 +170,73 @@ class Phase:
         if version is Version.EITHER:
             return State.AFTER if self.insert else State.BEFORE
         return State.BETWEEN if (version is Version.NEW) != self.insert else State.AFTER if self.insert else State.BEFORE
+
+
+def _phase(index: Index, insert: bool) -> Phase:
+    """Return a phase that has travelled to a task."""
+    return Phase(begun(index), index, insert)
+
+
+_open: dict[Path, tuple[str, Versions]] = {}
+"""The versions that this process has in memory: by the path of the index, with the identity of what they were last read for."""
+
+_opening = Lock()
+
+
+def opened(index: Index) -> Versions:
+    """Return the versions of an index, from this process's memory if they are those, else from its files."""
+    with _opening:
+        known = _open.get(index.path.absolute())
+        if known is None or known[0] != index.manifest["identity"]:
+            versions = Versions(index.base)
+            for run in index.runs:
+                versions.begin(_deltas(index, run), index.statistics)
+                versions.commit()
+            _open[index.path.absolute()] = (index.manifest["identity"], versions)
+        return _open[index.path.absolute()][1]
+
+
+def begun(index: Index) -> Versions:
+    """Return the versions of an index whose last run is the epoch that is being worked on, with that epoch begun."""
+    with _opening:
+        path, identity = index.path.absolute(), index.manifest["identity"]
+        known = _open.get(path)
+        if known is not None and known[0] == f"{identity} begun":
+            return known[1]
+        *runs, last = index.runs
+        if known is not None and known[0] == f"{index.manifest['previous']} begun":
+            versions = known[1]
+            versions.commit()
+        else:
+            versions = Versions(index.base)
+            for run in runs:
+                versions.begin(_deltas(index, run), index.statistics)
+                versions.commit()
+        versions.begin(_deltas(index, last), index.statistics)
+        _open[path] = (f"{identity} begun", versions)
+        return versions
+
+
+def _deltas(index: Index, run: dict[str, Any]) -> dict[Reading, Delta]:
+    try:
+        return read_deltas(index.path / run["deltas"])
+    except FileNotFoundError:
+        raise index.gone(run["deltas"]) from None
+    except (ValueError, OSError, KeyError):
+        raise index.damaged(f"{run['deltas']} is no run of updates") from None
+
+
+def register(index: Index, versions: Versions, *, is_begun: bool = False) -> None:
+    """Say that versions in this process's memory are those of an index, perhaps with its last run begun."""
+    with _opening:
+        identity = index.manifest["identity"]
+        _open[index.path.absolute()] = (f"{identity} begun" if is_begun else identity, versions)
+
+
+def forget(path: Path) -> None:
+    """Drop the versions of an index from this process's memory."""
+    with _opening:
+        _open.pop(path.absolute(), None)
 
 
 def _readings(statistics: Statistics) -> Iterable[tuple[Reading, RelationStatistics]]:

@@ -50,10 +50,18 @@ class Writer:
         self.identity = uuid.uuid4().hex[:12]
         self.folder = path / f"{BUILD}{self.identity}"
 
-    def commit(self, content: dict[str, Any], run: Run = in_threads, *, kept: Mapping[str, Any] | None = None) -> Index:
+    def commit(
+        self,
+        content: dict[str, Any],
+        run: Run = in_threads,
+        *,
+        kept: Mapping[str, Any] | None = None,
+        retention: float = RETENTION,
+    ) -> Index:
         """Seal the files of the build's folder, by `run` if they are large, and replace the manifest.
 
         `content` is what the build decides of the manifest, and `kept` are files of the current version that stay in use.
+        Folders that are not in use any more stay for the seconds of `retention`.
         """
         files = sorted(file for file in self.folder.iterdir() if file.is_file())
         large = sum(file.stat().st_size for file in files) > LARGE
@@ -69,20 +77,22 @@ class Writer:
             "identity": self.identity,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "files": sealed,
-            "superseded": self._superseded(in_use={Path(name).parts[0] for name in sealed}),
+            "superseded": self._superseded({Path(name).parts[0] for name in sealed}, retention),
         }
         replace_manifest(self.path, manifest)
+        if not files:
+            self.folder.rmdir()
         return Index.open(self.path)
 
-    def _superseded(self, in_use: set[str]) -> list[dict[str, Any]]:
-        """Return the folders that are still here for earlier versions alone, and when each was replaced."""
+    def _superseded(self, in_use: set[str], retention: float) -> list[dict[str, Any]]:
+        """Return the folders that are still here for earlier versions alone, when each was replaced, and how long it stays."""
         try:
             current = read_manifest(self.path)
         except IndexFormatError:
             return []
         older = [entry for entry in current.get("superseded", []) if (self.path / entry["folder"]).is_dir()]
         folders = sorted({Path(name).parts[0] for name in current["files"]} - in_use)
-        return [*older, *({"folder": folder, "at": time.time()} for folder in folders)]
+        return [*older, *({"folder": folder, "at": time.time(), "seconds": retention} for folder in folders)]
 
 
 @contextmanager
@@ -93,18 +103,28 @@ def writing(path: Path) -> Iterator[Writer]:
     with locked(path):
         check_target(path)
         remove_old(path)
-        writer = Writer(path)
-        writer.folder.mkdir()
         try:
-            yield writer
-        except BaseException as error:
-            if writer.folder.name not in _folders(path):  # an interrupt may come just after the commit
-                shutil.rmtree(writer.folder, ignore_errors=True)
+            with building(path) as writer:
+                yield writer
+        except BaseException:
             if created and not (path / MANIFEST).exists():
                 shutil.rmtree(path, ignore_errors=True)
-            if isinstance(error, OSError):
-                raise OutputError(f"the index {path} cannot be written: {reason(error)}") from error
             raise
+
+
+@contextmanager
+def building(path: Path) -> Iterator[Writer]:
+    """Give a writer to who holds the lock already; a build that fails leaves nothing behind."""
+    writer = Writer(path)
+    try:
+        writer.folder.mkdir()
+        yield writer
+    except BaseException as error:
+        if writer.folder.name not in _folders(path):  # an interrupt may come just after the commit
+            shutil.rmtree(writer.folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise OutputError(f"the index {path} cannot be written: {reason(error)}") from error
+        raise
 
 
 @contextmanager
@@ -148,7 +168,7 @@ def vacuum(path: Path) -> int:
 
 def remove_old(path: Path, *, retention: float = RETENTION) -> int:
     """Remove what killed builds left, and superseded versions after a while; the caller holds the lock."""
-    keep = {name for name, replaced in _folders(path).items() if replaced > time.time() - retention}
+    keep = {name for name, until in _folders(path, retention).items() if until > time.time()}
     if not keep and (path / MANIFEST).exists():
         return 0  # a manifest that cannot be read: what it needs is not known
     freed = 0
@@ -162,12 +182,13 @@ def remove_old(path: Path, *, retention: float = RETENTION) -> int:
     return freed
 
 
-def _folders(path: Path) -> dict[str, float]:
-    """Return the folders that a manifest of any version names, and when each was replaced: the current one never was."""
+def _folders(path: Path, retention: float = RETENTION) -> dict[str, float]:
+    """Return the folders that a manifest of any version names, and until when each is kept: those in use always are."""
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         current = {Path(name).parts[0]: inf for name in manifest["files"]}
-        return {entry["folder"]: float(entry["at"]) for entry in manifest.get("superseded", [])} | current
+        older = manifest.get("superseded", [])
+        return {entry["folder"]: entry["at"] + min(retention, entry.get("seconds", inf)) for entry in older} | current
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -148,12 +148,28 @@ class Assembly:
             "shards": self.shards,
             "domains": self.domains,
             "relations": self.relations,
-            "degrees": {"histogram": _histogram(degrees), "hubs": _hubs(degrees)},
+            "degrees": degree_sections(degrees),
         }
 
 
 def _trie(files: tuple[Path, Path], shards: Shards) -> Trie:
     return Trie((Level(*(map_array(file) for file in files)),), shards=shards)
+
+
+def degrees_of(relations: dict[str, Any], path: Path, shards: Shards) -> NDArray[np.int64]:
+    """Return the degree of each code, from the lists of every relation."""
+    degrees = np.zeros(shards.size, np.int64)
+    nodes = shards.nodes(np.arange(shards.size))
+    for relation in relations.values():
+        files = {order["levels"][0]["offsets"] for order in relation["orders"].values() if len(relation["domains"]) == 2}
+        for file in files:
+            degrees += np.diff(map_array(path / file))[nodes]
+    return degrees
+
+
+def degree_sections(degrees: NDArray[np.int64]) -> dict[str, Any]:
+    """Return what the manifest says of degrees, given by code."""
+    return {"histogram": _histogram(degrees), "hubs": _hubs(degrees)}
 
 
 def _histogram(degrees: NDArray[np.int64]) -> list[int]:

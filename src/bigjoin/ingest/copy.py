@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bigjoin.defaults import PART_SIZE
-from bigjoin.index.arrays import map_array
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
-from bigjoin.ingest.assembly import Assembly, Chunks
+from bigjoin.ingest.assembly import Assembly, Chunks, degrees_of
 from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.runs import write_run
 from bigjoin.ingest.scan import edge_keys, write_ranks
@@ -57,7 +55,7 @@ def copy(
             assembly.relations[name]["source"] = assembly.fate(name, entry["source"])
             if "rows" in entry:
                 assembly.write_rows(name, chunks[name], code, kind, index.statistics.domains[entry["rows"]["domains"][2]])
-        return assembly.content(kind, _degrees(assembly, code.shards))
+        return assembly.content(kind, degrees_of(assembly.relations, assembly.folder.parent, code.shards))
 
 
 @dataclass(frozen=True)
@@ -80,17 +78,6 @@ class ReadTuples:
         keys = edge_keys(tuples[0], tuples[1], directed=self.directed, size=size)
         chunk: dict[str, Any] = {"rows": len(tuples[0]), "run": write_run(keys, self.folder)}
         return chunk if statistics.rows is None else chunk | {"ranks": write_ranks(tuples, self.folder)}
-
-
-def _degrees(assembly: Assembly, shards: Shards) -> NDArray[np.int64]:
-    """Return the degree of each code, from the lists of every relation."""
-    degrees = np.zeros(shards.size, np.int64)
-    nodes = shards.nodes(np.arange(shards.size))
-    for relation in assembly.relations.values():
-        files = {order["levels"][0]["offsets"] for order in relation["orders"].values() if len(relation["domains"]) == 2}
-        for file in files:
-            degrees += np.diff(map_array(assembly.folder.parent / file))[nodes]
-    return degrees
 
 
 def _link_domain(assembly: Assembly, index: Index, domain: dict[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class After:
         beyond: NDArray[np.bool_] = np.zeros(prefixes.shape[1], np.bool_)
         for c in reversed(range(self.column + 1, len(seed))):
             beyond = (known[c] > seed[c]) | ((known[c] == seed[c]) & beyond)
-        bound = np.where(beyond, seed[self.column], seed[self.column] + one)
+        bound: Codes = np.where(beyond, seed[self.column], seed[self.column] + one)
         for c in reversed(range(self.column)):
             bound = np.where(known[c] > seed[c], 0, np.where(known[c] < seed[c], far, bound))
         return bound.astype(prefixes.dtype)

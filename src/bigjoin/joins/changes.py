@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from bigjoin.index.trie import Codes
+from bigjoin.joins.bind import Output
 from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
+
+CHANGE = "change"
+"""The column that tells a match that was created (+1) from one that was destroyed (-1)."""
+
+
+@dataclass(frozen=True)
+class Signed:
+    """How what a delta query finds in one phase of an epoch is reported."""
+
+    plan: DeltaPlan
+    dq: DeltaQuery
+    insert: bool
+
+    @property
+    def sign(self) -> int:
+        return self.dq.sign if self.insert else -self.dq.sign
+
+    @property
+    def each(self) -> int:
+        """For how many matches each binding stands, where that is the same for all."""
+        assert self.plan.query.injective or not self.dq.images, "only a look at each match would tell"
+        return max(1, len(self.dq.images))
+
+    def columns(self, outputs: Sequence[Output], found: Codes) -> Iterator[list[pa.Array]]:
+        """Give the matches that bindings stand for, decoded, column by column."""
+        for matches in changed(self.plan, self.dq, found):
+            sign = pa.array(np.full(matches.shape[1], self.sign, np.int8))
+            yield [sign, *(output.decode(matches) for output in outputs)]
+
+
+def with_change(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of signed matches, given those of matches."""
+    return pa.schema([pa.field(CHANGE, pa.int8()), *schema])
 
 
 def changed(plan: DeltaPlan, dq: DeltaQuery, found: Codes) -> Iterator[Codes]:
@@ -19,12 +55,6 @@ def changed(plan: DeltaPlan, dq: DeltaQuery, found: Codes) -> Iterator[Codes]:
         yield found
     for image in dq.images:
         yield _image(image, order, found)
-
-
-def multiplicity(plan: DeltaPlan, dq: DeltaQuery) -> int:
-    """Return for how many matches each binding stands, where that is the same for all."""
-    assert plan.query.injective or not dq.images, "only a look at each match would tell"
-    return max(1, len(dq.images))
 
 
 def _image(image: Image, order: tuple[str, ...], found: Codes) -> Codes:

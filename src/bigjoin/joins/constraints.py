@@ -140,7 +140,7 @@ def _window(
 
 def _filter(comparison: Comparison, order: tuple[str, ...], dictionary: Dictionary | RowNumbers) -> Filter | bool:
     """Return the filter of a comparison of ids, or what it comes to for every id: True or False."""
-    by_code = np.empty(0, dictionary.ranks.dtype)
+    by_code = np.empty(0, np.uint32)
     if isinstance(comparison.right, str):
         if comparison.right == comparison.left:
             return comparison.op in ("<=", ">=")

@@ -7,7 +7,7 @@ from bigjoin.kernels.jit import kernel
 
 @kernel
 def insert_into_lists(offsets, values, nodes, starts, added, begins, patched):
-    """Write the list of nodes[i] and added[starts[i]:starts[i + 1]], which share no value, as one from patched[begins[i]] on."""
+    """Write the list of nodes[i] and added[starts[i]:starts[i + 1]], as one from patched[begins[i]] on."""
     for i in range(len(nodes)):
         at = offsets[nodes[i]]
         stop = offsets[nodes[i] + 1]
@@ -28,7 +28,7 @@ def insert_into_lists(offsets, values, nodes, starts, added, begins, patched):
 
 @kernel
 def delete_from_lists(offsets, values, nodes, starts, removed, begins, patched):
-    """Write the list of nodes[i] without removed[starts[i]:starts[i + 1]], all of which it holds, from patched[begins[i]] on."""
+    """Write the list of nodes[i] without removed[starts[i]:starts[i + 1]], from patched[begins[i]] on."""
     for i in range(len(nodes)):
         k = starts[i]
         out = begins[i]

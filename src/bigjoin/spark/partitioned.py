@@ -36,7 +36,9 @@ from bigjoin.dataflow.seeds import WorkerSeeds, seeds_of_tasks, tuples_of_worker
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
+from bigjoin.index.versions import Phase
 from bigjoin.joins.bind import BoundPlan, bind
+from bigjoin.joins.changes import Signed, with_change
 from bigjoin.kernels.jit import compilations
 from bigjoin.query.plan import Plan
 from bigjoin.spark.exchange import Inbox, Outbox, exchange, exchanging
@@ -60,13 +62,15 @@ class Job:
     """A plan over an index, dealt to workers: all that travels to tasks."""
 
     plan: Plan
-    index: Index
+    index: Index | Phase
     workers: int
     tasks: int
     batch_size: int
     limit: int | None = None
     output: tuple[str, str] | None = None
     """The folder and the suffix of the files that matches are written to; without, they are counted."""
+    signed: Signed | None = None
+    """How matches are reported, if the plan is that of a delta query."""
     folder: str = ""
     """Where prefixes wait: a folder that every task sees."""
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -203,7 +207,8 @@ def _batches(file: str) -> Iterator[pa.RecordBatch]:
 
 def schema(job: Job) -> pa.Schema:
     """Return the columns of the matches."""
-    return schema_of(job.bound.outputs, len(job.plan.attributes))
+    found = schema_of(job.bound.outputs, len(job.plan.attributes))
+    return found if job.signed is None else with_change(found)
 
 
 def _run(
@@ -389,7 +394,12 @@ class Task:
             folder, suffix = self.job.output
             path = Path(folder) / f"part-{self.outbox.task:05d}-{uuid.uuid4().hex}{suffix}"
             self.found = MatchFile(path, schema(self.job), suffix)
-        self.found.put([output.decode(matches) for output in self.job.bound.outputs])
+        outputs = self.job.bound.outputs
+        if self.job.signed is None:
+            self.found.put([output.decode(matches) for output in outputs])
+        else:
+            for columns in self.job.signed.columns(outputs, matches):
+                self.found.put(columns)
 
     @property
     def is_full(self) -> bool:

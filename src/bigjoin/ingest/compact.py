@@ -1,0 +1,124 @@
+"""Compaction: write the tries of an index anew, with all its runs in them. Codes, ids and epoch stay what they are."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bigjoin.index.catalogue import sample
+from bigjoin.index.changing import ChangingTrie, State
+from bigjoin.index.dictionary import Dictionary
+from bigjoin.index.directory import VERTEX, Index, key
+from bigjoin.index.shards import Shards
+from bigjoin.index.trie import Level, Trie, list_statistics
+from bigjoin.index.values import take
+from bigjoin.index.versions import Versions
+from bigjoin.ingest.assembly import degree_sections, degrees_of
+from bigjoin.ingest.ids import write_table
+
+
+def compact(index: Index, versions: Versions, folder: Path) -> dict[str, Any]:
+    """Write what an index has become into a folder, and return the content of its manifest."""
+    sections = ("files", "superseded", "sha256", "runs", "previous")
+    content = {name: value for name, value in index.manifest.items() if name not in sections}
+    writer = _Compaction(index, versions, folder)
+    relations = {name: writer.relation(name, entry) for name, entry in index.manifest["relations"].items()}
+    domains = {name: writer.domain(name, domain) for name, domain in index.manifest["domains"].items()}
+    degrees = degrees_of(relations, folder.parent, Shards(index.shards, domains[VERTEX]["size"]))
+    return {**content, "relations": relations, "domains": domains, "degrees": degree_sections(degrees)}
+
+
+class _Compaction:
+    """The files of one compaction."""
+
+    def __init__(self, index: Index, versions: Versions, folder: Path) -> None:
+        self.index, self.versions, self.folder = index, versions, folder
+        self.live: dict[str, NDArray[np.int64]] = {}
+        """By domain of rows: the numbers of those that are left, if some are gone."""
+
+    def name(self, file: str) -> str:
+        return f"{self.folder.name}/{file}"
+
+    def relation(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+        """Return the entry of a relation, with its files written if it is one that changes."""
+        if (name, len(entry["domains"])) not in self.versions.orders:
+            return entry
+        entry = dict(entry)
+        if "rows" in entry:
+            entry["rows"] = self.rows(name, entry["rows"])
+        orders, tries = self.orders(name, 2)
+        if "rows" in entry:  # both read the pairs of this order
+            orders[key((0, 1))] = {**orders[key((0, 1))], "levels": entry["rows"]["orders"][key((0, 1, 2))]["levels"][:1]}
+        distinct = tries[:1] if entry["symmetric"] else tries
+        codes = np.arange(tries[0].nodes_stored, dtype=tries[0].values.dtype)
+        return {
+            **entry,
+            "tuples": len(tries[0]),
+            "loops": int(tries[0].contains([codes, codes]).sum()),
+            "orders": orders,
+            "catalogue": sample(distinct),
+        }
+
+    def rows(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+        domain = entry["domains"][2]
+        trie = self.versions.orders[name, 3][0, 1, 2]
+        levels = list(self.levels(trie))
+        live = np.unique(levels[1].values).astype(np.int64)
+        if len(live) < self.index.statistics.domains[domain]:
+            self.live[domain] = live
+            levels[1] = Level(levels[1].offsets, np.searchsorted(live, levels[1].values).astype(levels[1].values.dtype))
+        order = self.order(f"{name}.0-1", levels, f"{name}.0-1-2")
+        return {**entry, "tuples": len(levels[1].values), "orders": {key((0, 1, 2)): order}}
+
+    def orders(self, name: str, width: int) -> tuple[dict[str, Any], list[Trie]]:
+        """Write all column orders of a relation, those that share a trie once."""
+        written: dict[int, dict[str, Any]] = {}
+        found, tries = {}, []
+        for columns, trie in sorted(self.versions.orders[name, width].items()):
+            if id(trie) not in written:
+                levels = self.levels(trie)
+                written[id(trie)] = self.order(f"{name}.{'-'.join(map(str, columns))}", levels)
+                tries.append(Trie(levels, shards=Shards(self.index.shards, len(trie.places[0].filled))))
+            found[key(columns)] = written[id(trie)]
+        return found, tries
+
+    def levels(self, trie: ChangingTrie) -> tuple[Level, ...]:
+        """Return the levels of a trie, lists shard after shard."""
+        places = trie.places[State.BEFORE].filled
+        shards = Shards(self.index.shards, len(places))
+        return trie.compact(places[shards.codes(np.arange(len(places)))])
+
+    def order(self, stem: str, levels: Any, *further: str) -> dict[str, Any]:
+        entries = []
+        for at, level in zip((stem, *further), levels, strict=True):
+            np.save(self.folder / f"{at}.offsets.npy", level.offsets)
+            np.save(self.folder / f"{at}.values.npy", level.values)
+            entries.append({part: self.name(f"{at}.{part}.npy") for part in ("offsets", "values")})
+        return {"levels": entries, "lists": asdict(list_statistics(levels[-1].offsets))}
+
+    def domain(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+        """Return the entry of a domain, with what its values have in one piece again."""
+        entry = {part: value for part, value in entry.items() if part != "stored"}
+        live, dictionary = self.live.get(name), self.index.dictionaries[name]
+        stem = name.replace(" ", "-")
+        grown = self.index.manifest["domains"][name].get("stored", entry["size"]) != entry["size"]
+        if live is None and not grown:
+            return entry
+        if live is not None or isinstance(dictionary, Dictionary):
+            codes = np.arange(entry["size"]) if live is None else live
+            ids = dictionary.decode(codes)
+            write_table(pa.table({"id": ids}), self.folder / f"{stem}.ids.arrow")
+            ranks = dictionary.ranks if live is None else np.arange(len(live), dtype=np.uint32)
+            np.save(self.folder / f"{stem}.ranks.npy", ranks)
+            entry |= {"size": len(codes), "ids": [self.name(f"{stem}.ids.arrow")], "ranks": self.name(f"{stem}.ranks.npy")}
+        if entry.get("properties"):
+            properties = self.index.properties(name)
+            columns = {n: c if live is None else take(c, live) for n, c in properties.items()}
+            write_table(pa.table(columns).combine_chunks(), self.folder / f"{stem}.properties.arrow")
+            entry["files"] = [self.name(f"{stem}.properties.arrow")]
+        return entry

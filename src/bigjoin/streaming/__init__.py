@@ -1,0 +1,1 @@
+"""Updates -> epochs -> signed matches, and the ledger that makes it exactly once."""

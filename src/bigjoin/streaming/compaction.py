@@ -1,0 +1,70 @@
+"""When runs become part of an index's tries: by its writer now and then, and for static queries, which read tries alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bigjoin.errors import BigjoinError
+from bigjoin.index.directory import Index
+from bigjoin.index.manifest import read_manifest
+from bigjoin.index.versions import Versions, forget, opened
+from bigjoin.index.writer import building, locked, writing
+from bigjoin.ingest.compact import compact
+from bigjoin.spark.session import scratch_directory
+
+
+def compacted(index: Index, versions: Versions) -> Index:
+    """Commit an index whose runs are part of its tries; the caller holds the lock."""
+    with building(index.path) as writer:
+        content = compact(index, versions, writer.folder)
+        return writer.commit(content, kept=in_use(content, index.manifest["files"]))
+
+
+def settled(index: Index) -> Index:
+    """Return an index without runs that says the same: itself, compacted, if that can be written, else a copy in scratch."""
+    if not index.runs:
+        return index
+    versions = opened(index)
+    if os.access(index.path, os.W_OK):
+        try:
+            with locked(index.path):
+                if read_manifest(index.path)["identity"] == index.manifest["identity"]:
+                    forget(index.path)
+                    return compacted(index, versions)
+        except BigjoinError:  # somebody else writes it
+            pass
+    scratch = scratch_directory("compacted") / "index"
+    with writing(scratch) as writer:
+        content = compact(index, versions, writer.folder)
+        kept = in_use(content, index.manifest["files"])
+        for name in kept:
+            _link(index.path / name, scratch / name)
+        return writer.commit(content, kept=kept)
+
+
+def _link(file: Path, target: Path) -> None:
+    """Have a file in another place too: files never change, so another name for the same one will do."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(file, target)
+    except OSError:  # another file system
+        shutil.copyfile(file, target)
+
+
+def in_use(content: Any, files: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the files that a manifest's content names."""
+    found: dict[str, Any] = {}
+    waiting = [content[part] for part in ("domains", "relations", "runs") if part in content]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str) and value in files:
+            found[value] = files[value]
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return found

@@ -1,0 +1,214 @@
+"""Find what an epoch changes in a query's result: the shared strategy, here or in Spark's tasks, and the partitioned one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from bigjoin.defaults import BATCH_SIZE, PROPOSALS
+from bigjoin.index.directory import Index
+from bigjoin.index.run import Run, in_threads, in_turn
+from bigjoin.index.versions import Phase, begun
+from bigjoin.joins.batched import Batched
+from bigjoin.joins.bind import outputs
+from bigjoin.joins.changes import CHANGE, Signed, with_change
+from bigjoin.joins.compiled import Counting, Listing
+from bigjoin.query.delta import DeltaPlan
+from bigjoin.query.nest import Term, nest_of
+from bigjoin.spark import partitioned
+from bigjoin.spark.matches import MatchFile, schema_of
+from bigjoin.spark.session import parallelism
+from bigjoin.spark.tasks import run_tasks
+
+PARTS = 32
+"""Ranges of seeds for each task: many small ones even out what no estimate sees."""
+
+FEW = 1000
+"""Tuples of a delta for which one task is enough."""
+
+ALONE = 1 << 25
+"""Values in the lists of a delta's ends up to which this process finds the changes itself: a Spark job takes longer."""
+
+
+@dataclass
+class Found:
+    """What an epoch changes in one query's result."""
+
+    created: int = 0
+    destroyed: int = 0
+    files: list[tuple[Path, int]] = field(default_factory=list)
+    """Files of signed matches, and their rows."""
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    """The prefixes and candidates of each step of each delta query."""
+    stats: list[dict[str, Any]] = field(default_factory=list)
+    """Under the partitioned strategy, what each of its runs did."""
+
+    def add(self, number: int) -> None:
+        """Count matches that came (or, below zero, went)."""
+        self.created += max(0, number)
+        self.destroyed += max(0, -number)
+
+
+@dataclass(frozen=True)
+class FindChanges:
+    """Stage: run one delta query over the deltas of one phase, or a share of them."""
+
+    index: Index
+    """With the epoch as its last run."""
+    plan: DeltaPlan
+    tasks: int
+    folder: str | None
+    """Where signed matches are written; without one, they are counted."""
+
+    def __call__(self, item: tuple[int, bool, int]) -> dict[str, Any]:
+        number, insert, task = item
+        dq = self.plan.queries[number]
+        signed, phase = Signed(self.plan, dq, insert), Phase(begun(self.index), self.index, insert)
+        term = Term(1, nest_of(dq.plan), dq.plan.attributes)
+        if self.folder is None:
+            counting: Counting | Batched = Counting(term, dq.plan.query, phase)
+            if isinstance(counting, Counting) and counting.generator.is_too_large:
+                counting = Batched(dq.plan, phase)
+            count = counting.count(counting.ranges(self.tasks * PARTS)[task :: self.tasks])
+            return {"number": str(count * signed.sign * signed.each), "files": [], "tally": counting.tally.tolist()}
+        return self._list(signed, phase, term, task)
+
+    def _list(self, signed: Signed, phase: Phase, term: Term, task: int) -> dict[str, Any]:
+        dq = signed.dq
+        listing: Listing | Batched = Listing(term, dq.plan.query, phase)
+        if isinstance(listing, Listing) and listing.generator.is_too_large:
+            listing = Batched(dq.plan, phase)
+        columns = outputs(dq.plan.query, tuple(listing.attributes), phase)
+        schema = with_change(schema_of(columns, len(listing.attributes)))
+        target: MatchFile | None = None
+        rows = 0
+        try:
+            for found in listing.rows(listing.ranges(self.tasks * PARTS)[task :: self.tasks], BATCH_SIZE):
+                for arrays in signed.columns(columns, found.prefixes):
+                    if not len(arrays[0]):
+                        continue
+                    if target is None:
+                        target = MatchFile(Path(self.folder or "") / f"part-{uuid.uuid4().hex}.parquet", schema, ".parquet")
+                    target.put(arrays)
+                    rows += len(arrays[0])
+        finally:
+            if target is not None:
+                target.close()
+        files = [] if target is None else [[str(target.path), rows]]
+        return {"number": str(rows * signed.sign), "files": files, "tally": []}
+
+
+def find_changes(
+    plan: DeltaPlan,
+    index: Index,
+    folder: Path | None,
+    *,
+    strategy: str,
+    spark: Callable[[], SparkSession],
+    workers: int | None = None,
+    batch_size: int | None = None,
+) -> Found:
+    """Find what the last run of an index changes in the result of a query; matches are written if there is a folder."""
+    versions, found = begun(index), Found()
+    work = [
+        (number, insert)
+        for insert in (False, True)
+        for number, dq in enumerate(plan.queries)
+        if versions.changed((dq.atom.relation, len(dq.atom.attributes)), insert=insert)
+    ]
+    if strategy == "partitioned":
+        for number, insert in work:
+            _by_exchange(plan, index, folder, number, insert, spark(), workers, batch_size, found)
+    else:
+        run, tasks = _run(plan, index, spark, workers)
+        items = [(number, insert, task) for number, insert in work for task in range(tasks)]
+        done = run(FindChanges(index, plan, tasks, None if folder is None else str(folder)), items)
+        tallies: dict[int, Any] = {}
+        for (number, _, _), result in zip(items, done, strict=True):
+            found.add(int(result["number"]))
+            found.files += [(Path(file), rows) for file, rows in result["files"]]
+            if result["tally"]:
+                tallies[number] = np.add(tallies.get(number, 0), result["tally"])
+        found.steps = list(_steps(plan, tallies))
+    if plan.consolidates and folder is not None:
+        _consolidate(found, folder)
+    return found
+
+
+def _by_exchange(
+    plan: DeltaPlan,
+    index: Index,
+    folder: Path | None,
+    number: int,
+    insert: bool,
+    spark: SparkSession,
+    workers: int | None,
+    batch_size: int | None,
+    found: Found,
+) -> None:
+    """Run a delta query under the partitioned strategy."""
+    signed, phase = Signed(plan, plan.queries[number], insert), Phase(begun(index), index, insert)
+    cores = parallelism(spark)
+    many = workers or max(index.shards, 4 * cores)
+    job = partitioned.Job(
+        signed.dq.plan, phase, many, min(cores, many), batch_size or PROPOSALS, signed=None if folder is None else signed
+    )
+    if folder is None:
+        count, stats = partitioned.count(spark, job)
+        found.add(count * signed.sign * signed.each)
+        found.stats.append(stats)
+        return
+    parts = partitioned.write(spark, job, folder, ".parquet")
+    found.add(signed.sign * sum(rows for _, rows in parts))
+    found.files += parts
+
+
+def _run(plan: DeltaPlan, index: Index, spark: Callable[[], SparkSession], workers: int | None) -> tuple[Run, int]:
+    """Return how to run the delta queries, and in how many tasks each: here, unless the lists that they begin with are long."""
+    versions = begun(index)
+    tuples = sum(versions.size_of_delta((dq.atom.relation, len(dq.atom.attributes))) for dq in plan.queries)
+    if tuples <= FEW:
+        return in_turn, 1
+    relations = {dq.atom.relation for dq in plan.queries}
+    if sum(versions.reach_of_delta(relation) for relation in relations) <= ALONE:
+        return in_threads, 2
+    session = spark()
+    return (lambda function, items: run_tasks(session, function, items)), workers or parallelism(session)
+
+
+def _steps(plan: DeltaPlan, tallies: dict[int, Any]) -> Iterator[dict[str, Any]]:
+    for number, tally in sorted(tallies.items()):
+        loops = plan.queries[number].plan.attributes
+        half = len(tally) // 2
+        for i, attribute in enumerate(loops[-half:] if half <= len(loops) else loops):
+            yield {"query": number, "attribute": attribute, "prefixes": int(tally[i]), "candidates": int(tally[half + i])}
+
+
+def _consolidate(found: Found, folder: Path) -> None:
+    """Put the signed matches of an epoch together: those that were created and destroyed within it cancel out."""
+    if not found.files:
+        return
+    table = pa.concat_tables(pq.read_table(file) for file, _ in found.files)
+    columns = [name for name in table.column_names if name != CHANGE]
+    keyed = table.group_by(columns).aggregate([(CHANGE, "sum")]) if columns else None
+    assert keyed is not None, "a head lists something"
+    changes = keyed[f"{CHANGE}_sum"].to_numpy()
+    rows = np.repeat(np.arange(len(changes)), np.abs(changes))
+    signs = pa.array(np.sign(changes[rows]).astype(np.int8))
+    whole = keyed.select(columns).take(pa.array(rows)).add_column(0, CHANGE, signs)
+    for file, _ in found.files:
+        file.unlink()
+    found.created, found.destroyed = int((changes * (changes > 0)).sum()), int(-(changes * (changes < 0)).sum())
+    found.files = []
+    if len(whole):
+        file = folder / f"part-{uuid.uuid4().hex}.parquet"
+        pq.write_table(whole.cast(table.schema), file)
+        found.files = [(file, len(whole))]

@@ -1,0 +1,330 @@
+"""One epoch after another: updates in, signed matches out, committed together or not at all.
+
+The order is what makes it exactly once. The run of updates and the matches are written and made durable; then the manifest is
+replaced, which commits the epoch, the output and the entry of the ledger at once; then the output is renamed into its place. A
+process that is killed before the commit has done nothing; one that is killed after it leaves a rename that the next one does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from bigjoin.errors import BigjoinError
+from bigjoin.index.directory import Index
+from bigjoin.index.manifest import check_target, read_manifest
+from bigjoin.index.runs import merge_runs
+from bigjoin.index.versions import forget, opened, register
+from bigjoin.index.writer import Writer, building, locked, remove_old
+from bigjoin.joins.bind import outputs
+from bigjoin.joins.changes import with_change
+from bigjoin.planner import delta_plan
+from bigjoin.query.delta import DeltaPlan
+from bigjoin.query.query import Query
+from bigjoin.spark.matches import schema_of
+from bigjoin.spark.session import scratch_directory
+from bigjoin.streaming.compaction import compacted, in_use
+from bigjoin.streaming.find import Found, find_changes
+from bigjoin.streaming.live import Live, Staged
+from bigjoin.streaming.output import Output, publish
+from bigjoin.streaming.updates import Fate
+from bigjoin.streaming.window import Window
+
+RETENTION = 60.0
+"""Seconds for which runs that were merged are kept, for who still reads them."""
+SWEEP = 10.0
+"""Seconds between two looks for files that nobody needs."""
+SHARE = 2
+"""Runs are compacted when they have more tuples than the tries have, divided by this."""
+FEW = 1 << 16
+"""Tuples of runs below which compaction can wait."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A query that is watched, and whether its matches are wanted or their number alone."""
+
+    query: Query
+    listing: bool = True
+
+
+@dataclass
+class Changes:
+    """What an epoch changed in one query's result."""
+
+    created: int
+    destroyed: int
+    count: int
+    """How many matches there are now."""
+    epoch: int
+    files: tuple[Path, ...] = ()
+    schema: pa.Schema | None = None
+
+    @property
+    def table(self) -> pa.Table:
+        """The signed matches: the epoch, the change (+1 or -1), and a column for each attribute of the head."""
+        if self.schema is None:
+            raise BigjoinError("the matches were counted, not listed")
+        tables = [pq.read_table(file, partitioning=None) for file in self.files]
+        rows = pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return rows.add_column(0, "epoch", pa.array([self.epoch] * len(rows), pa.int64()))
+
+
+@dataclass
+class Epoch:
+    """What became of an epoch: its updates, and for each query what they changed."""
+
+    number: int
+    fate: Fate
+    queries: dict[str, Changes] = field(default_factory=dict)
+    seconds: float = 0.0
+    found: dict[str, Found] = field(default_factory=dict)
+
+    @property
+    def _only(self) -> Changes:
+        if len(self.queries) != 1:
+            raise BigjoinError(f"{len(self.queries)} queries are watched: look at one of them in `queries`")
+        return next(iter(self.queries.values()))
+
+    @property
+    def count(self) -> int:
+        """How many matches there are now, if one query is watched."""
+        return self._only.count
+
+    @property
+    def created(self) -> int:
+        """How many matches came, if one query is watched."""
+        return self._only.created
+
+    @property
+    def destroyed(self) -> int:
+        """How many matches went, if one query is watched."""
+        return self._only.destroyed
+
+    @property
+    def table(self) -> pa.Table:
+        """The signed matches, if one query is watched."""
+        return self._only.table
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """The figures, as the output's counts have them."""
+        figures = {n: {"created": c.created, "destroyed": c.destroyed, "count": c.count} for n, c in self.queries.items()}
+        only = next(iter(figures.values())) if len(figures) == 1 else {"queries": figures}
+        return {"epoch": self.number, **only, **vars(self.fate)}
+
+
+class Monitor:
+    """The only writer of an index while it runs an epoch; between epochs anybody may be."""
+
+    def __init__(
+        self,
+        path: Path,
+        queries: Mapping[str, Watched],
+        *,
+        spark: Callable[[], SparkSession],
+        initial: Callable[[Index, Query], int],
+        output: Path | None = None,
+        order: str | None = None,
+        window: Window | None = None,
+        strategy: str = "shared",
+        workers: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        self.path, self.watched, self.spark, self.initial = path, dict(queries), spark, initial
+        self.strategy, self.workers, self.batch_size = strategy, workers, batch_size
+        self.asked, self.order, self.window = output, order, window
+        self.live: Live | None = None
+        self.output: Output | None = None
+        self.swept = time.monotonic()
+
+    @contextmanager
+    def writing(self) -> Iterator[Live]:
+        """Hold the index's lock, and have it in memory as it is now."""
+        check_target(self.path)
+        with locked(self.path):
+            identity = read_manifest(self.path)["identity"]
+            if self.live is None or self.live.index.manifest["identity"] != identity:
+                self._open()
+            assert self.live is not None
+            yield self.live
+
+    def _open(self) -> None:
+        remove_old(self.path)
+        index = Index.open(self.path)
+        if "output" in index.manifest:
+            publish(index.manifest["output"])
+        self.plans = self._plans(index)
+        if index.runs and any(self._known_count(index, name) is None for name in self.watched):
+            index = compacted(index, opened(index))
+        self.counts = {}
+        for name, watched in self.watched.items():
+            known = self._known_count(index, name)
+            self.counts[name] = self.initial(index, watched.query) if known is None else known
+        self.live = Live(index, order=self.order, window=self.window)
+        if self.asked is not None:
+            texts = {name: str(watched.query) for name, watched in self.watched.items()}
+            self.output = Output(self.asked, texts, _origin(index))
+            self.output.clear()
+
+    def _plans(self, index: Index) -> dict[str, DeltaPlan]:
+        changing = [n for n, r in index.statistics.relations.items() if r.arity == 2 and not r.materialized]
+        return {
+            name: delta_plan(w.query, index.statistics, changing=changing, listing=w.listing)
+            for name, w in self.watched.items()
+        }
+
+    def _known_count(self, index: Index, name: str) -> int | None:
+        """Return how many matches a query has, if it was watched until now, or there are no edges."""
+        query = self.watched[name].query
+        known = index.manifest.get("watched", {}).get(str(query))
+        if known is not None and known["epoch"] == index.epoch:
+            return int(known["count"])
+        empty = not any(r.tuples for r in index.statistics.relations.values() if r.arity == 2)
+        return 0 if empty else None
+
+    def apply(
+        self,
+        table: pa.Table,
+        source: str = "the updates",
+        *,
+        ledger: Mapping[str, Any] | None = None,
+        function: Callable[[Epoch], None] | None = None,
+    ) -> Epoch | None:
+        """Run one epoch, and commit it with an entry of the ledger; a function sees it before the commit.
+
+        Return None if the ledger says that it was committed before.
+        """
+        started = time.perf_counter()
+        with self.writing() as live:
+            if ledger is not None and check_ledger(live.index, ledger):
+                return None
+            with building(self.path) as writer:
+                epoch, index, staged = self._run(live, writer, table, source, ledger, function)
+            live.committed(index, staged)
+            self.counts = {name: changes.count for name, changes in epoch.queries.items()}
+            if self.output is not None:
+                publish(index.manifest["output"])
+                for name, changes in epoch.queries.items():
+                    folder = self.output.path / self.output.folder(name, epoch.number)
+                    changes.files = tuple(folder / file.name for file in changes.files)
+            self._tend(live)
+        epoch.seconds = time.perf_counter() - started
+        return epoch
+
+    def _run(
+        self,
+        live: Live,
+        writer: Writer,
+        table: pa.Table,
+        source: str,
+        ledger: Mapping[str, Any] | None,
+        function: Callable[[Epoch], None] | None,
+    ) -> tuple[Epoch, Index, Staged]:
+        """Stage an epoch, find what it changes, and commit it."""
+        staged = live.stage(table, writer.folder, source)
+        try:
+            epoch = self._changes(live, staged, writer.identity)
+            if function is not None:
+                function(epoch)
+            content = merge_runs(self.path, writer.folder, staged.content) | self._sections(live, epoch, ledger)
+            kept = in_use(content, live.index.manifest["files"])
+            return epoch, writer.commit(content, kept=kept, retention=RETENTION), staged
+        except BaseException:
+            forget(self.path)
+            self.live = None
+            raise
+
+    def _changes(self, live: Live, staged: Staged, identity: str) -> Epoch:
+        """Run the delta queries of every query over an epoch that is staged."""
+        epoch = Epoch(staged.epoch, staged.fate)
+        files = {**live.index.manifest["files"], identity: {}}  # a name that no other version has
+        index = Index(self.path, {**staged.content, "identity": identity, "files": files})
+        register(index, live.versions, is_begun=True)
+        folders = self._folders(epoch.number)
+        schemas = {}
+        for name, plan in self.plans.items():
+            found, order = Found(), plan.query.attributes
+            if staged.changes:
+                found = find_changes(
+                    plan,
+                    index,
+                    folders.get(name),
+                    strategy=self.strategy,
+                    spark=self.spark,
+                    workers=self.workers,
+                    batch_size=self.batch_size,
+                )
+            schemas[name] = with_change(schema_of(outputs(plan.query, order, index), len(order)))
+            count = self.counts[name] + found.created - found.destroyed
+            paths, schema = tuple(file for file, _ in found.files), schemas[name] if name in folders else None
+            epoch.queries[name] = Changes(found.created, found.destroyed, count, epoch.number, paths, schema)
+            epoch.found[name] = found
+        if self.output is not None:
+            self.output.seal(folders, schemas)
+        return epoch
+
+    def _folders(self, epoch: int) -> dict[str, Path]:
+        """Return where the matches of each query go that has its matches listed."""
+        if self.output is not None:
+            return self.output.stage(epoch)
+        listed = [name for name, watched in self.watched.items() if watched.listing]
+        return {name: scratch_directory("changes") for name in listed}
+
+    def _sections(self, live: Live, epoch: Epoch, ledger: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return what the manifest says beside the graph: counts, ledger, and the output that is to be finished."""
+        counts = {str(w.query): {"count": str(epoch.queries[n].count), "epoch": epoch.number} for n, w in self.watched.items()}
+        sections: dict[str, Any] = {"watched": counts, "origin": _origin(live.index)}
+        if ledger is not None:
+            sections["ledger"] = dict(ledger)
+        if self.output is not None:
+            sections["output"] = self.output.entry(epoch.number, epoch.line)
+        return sections
+
+    def _tend(self, live: Live) -> None:
+        """Compact the runs if they have become many tuples, and remove files that nobody needs now and then."""
+        runs = sum(run["tuples"] for run in live.index.runs)
+        tuples = sum(r.tuples for r in live.index.statistics.relations.values() if r.arity == 2)
+        if runs > max(FEW, tuples // SHARE):
+            forget(self.path)
+            live.load(compacted(live.index, live.versions))
+            self.plans = self._plans(live.index)
+        if time.monotonic() - self.swept > SWEEP:
+            remove_old(self.path)
+            self.swept = time.monotonic()
+
+
+def check_ledger(index: Index, entry: Mapping[str, Any]) -> bool:
+    """Tell whether a batch is committed already; raise BigjoinError if the ledger says that it is not the next one."""
+    known = index.manifest.get("ledger")
+    source, batch = entry["source"], entry["batch"]
+    if known is None or known["source"] != source:
+        if known is not None and not entry.get("adopt"):
+            raise BigjoinError(
+                f"the index {index.path} follows {known['source']}, until its batch {known['batch']}, and not {source}: "
+                "go on with that, or ask for the new one with adopt=True (--adopt)"
+            )
+        if batch > 0 and not entry.get("adopt"):
+            raise BigjoinError(
+                f"{source} has given {batch} batches before this one, and the index {index.path} has none of them: build the "
+                "index that it belongs to, begin with a new checkpoint, or go on from here with adopt=True (--adopt)"
+            )
+        return False
+    if batch > known["batch"] + 1 and not entry.get("adopt"):
+        raise BigjoinError(
+            f"batch {batch} of {source} does not follow batch {known['batch']}, the last one that {index.path} has"
+        )
+    return bool(batch <= known["batch"])
+
+
+def _origin(index: Index) -> str:
+    """Return what an index and all that becomes of it have in common."""
+    return str(index.manifest.get("origin", index.manifest["identity"]))

@@ -1,0 +1,124 @@
+"""Where signed matches go: folders by epoch, of which a reader sees whole committed epochs only.
+
+An epoch's files are staged aside (`_staging`). The commit of the index names them; then the folder is renamed, and a line with
+the counts is added. Whoever opens the index next does what a process that was killed in between has left undone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bigjoin.errors import OutputError, reason
+from bigjoin.index.manifest import sync
+
+STAGING = "_staging"
+COUNTS = "_counts.jsonl"
+ABOUT = "_bigjoin.json"
+
+
+class Output:
+    """A folder that an index's epochs are reported to, for one query or several, by name."""
+
+    def __init__(self, path: Path, queries: Mapping[str, str], origin: str) -> None:
+        self.path, self.queries, self.origin = path.absolute(), dict(queries), origin
+        self._claim()
+
+    def _claim(self) -> None:
+        """Make the folder this index's and these queries', or refuse if it is something else's."""
+        about = {"index": self.origin, "queries": self.queries}
+        file = self.path / ABOUT
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not file.exists():
+                if any(not entry.name.startswith(("_", ".")) for entry in self.path.iterdir()):
+                    raise OutputError(f"{self.path} is not empty, and not the output of a watch: choose a new folder")
+                aside = self.path / f".{ABOUT}.{os.getpid()}"
+                aside.write_text(json.dumps(about, indent=1), encoding="utf-8")
+                sync(aside)
+                aside.replace(file)
+                sync(self.path)
+            known = json.loads(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise OutputError(f"the output folder {self.path} cannot be written: {reason(error)}") from None
+        except ValueError:
+            raise OutputError(f"{file} is not what a watch writes: choose a new output folder") from None
+        if known.get("index") != self.origin:
+            raise OutputError(f"{self.path} is the output of another index: choose a new folder")
+        if known.get("queries") != self.queries:
+            shown = "; ".join(map(str, known.get("queries", {}).values()))
+            raise OutputError(f"{self.path} is the output of other queries ({shown}): choose a new folder")
+
+    def stage(self, epoch: int) -> dict[str, Path]:
+        """Return an empty folder for the matches of each query in an epoch."""
+        self.clear()
+        folders = {name: self.path / STAGING / self.folder(name, epoch) for name in self.queries}
+        for folder in folders.values():
+            folder.mkdir(parents=True)
+        return folders
+
+    def seal(self, folders: Mapping[str, Path], schemas: Mapping[str, pa.Schema]) -> None:
+        """Make what is staged durable; a folder without rows has a file without rows, so that it has columns."""
+        for name, folder in folders.items():
+            if not any(folder.iterdir()):
+                pq.write_table(schemas[name].empty_table(), folder / "part-none.parquet")
+            for file in folder.iterdir():
+                sync(file)
+            sync(folder)
+        sync(self.path / STAGING)
+
+    def entry(self, epoch: int, line: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the manifest says of an epoch's output, for whoever has to finish it."""
+        return {"path": str(self.path), "folders": [self.folder(name, epoch) for name in self.queries], "line": dict(line)}
+
+    def clear(self) -> None:
+        """Remove what was staged and not committed."""
+        shutil.rmtree(self.path / STAGING, ignore_errors=True)
+
+    def folder(self, name: str, epoch: int) -> str:
+        """Return the folder of a query's matches in an epoch, below the output's."""
+        return f"epoch={epoch}" if len(self.queries) == 1 else f"{name}/epoch={epoch}"
+
+
+def publish(entry: Mapping[str, Any]) -> None:
+    """Finish the output of a committed epoch: rename its folders, and add its line, if that was not done before."""
+    path = Path(entry["path"])
+    try:
+        for folder in entry["folders"]:
+            staged, final = path / STAGING / folder, path / folder
+            if staged.is_dir() and not final.exists():
+                final.parent.mkdir(parents=True, exist_ok=True)
+                staged.rename(final)
+                sync(final.parent)
+        _add_line(path / COUNTS, entry["line"])
+    except OSError as error:
+        raise OutputError(f"the output folder {path} cannot be written: {reason(error)}") from None
+
+
+def _add_line(file: Path, line: Mapping[str, Any]) -> None:
+    """Add a line to the counts, after the last whole one, unless it is there."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        size = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, 1 << 16, max(0, size - (1 << 16)))
+        whole = tail.rfind(b"\n") + 1
+        lines = tail[:whole].splitlines()
+        last = -1
+        if lines:
+            with suppress(ValueError, KeyError):
+                last = int(json.loads(lines[-1])["epoch"])
+        if last >= line["epoch"]:
+            return
+        os.ftruncate(descriptor, size - len(tail) + whole)
+        os.pwrite(descriptor, json.dumps(line).encode() + b"\n", size - len(tail) + whole)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

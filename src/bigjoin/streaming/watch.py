@@ -1,0 +1,192 @@
+"""Where updates come from: batches of a streaming DataFrame, or files of a folder, one epoch each."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.index.directory import Index
+from bigjoin.ingest.table import edge_columns
+from bigjoin.paths import is_remote
+from bigjoin.query.query import Query
+from bigjoin.streaming.monitor import Epoch, Monitor, Watched
+from bigjoin.streaming.updates import OP
+from bigjoin.streaming.window import Window
+
+SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv", ".txt")
+PAUSE = 0.5
+"""Seconds between two looks into a folder."""
+
+
+@dataclass
+class Batches:
+    """What a streaming query calls for each of its batches. It may travel to another process, so it says all that it needs."""
+
+    path: str
+    watched: dict[str, Watched]
+    checkpoint: str
+    counts: dict[str, tuple[int, int]]
+    """By query: an epoch, and how many matches there were then."""
+    output: str | None = None
+    order: str | None = None
+    window: tuple[str, str | float] | None = None
+    strategy: str = "shared"
+    workers: int | None = None
+    batch_size: int | None = None
+    adopt: bool = False
+    function: Callable[[Epoch], None] | None = None
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Run a batch as an epoch, unless it is committed already."""
+        spark = frame.sparkSession
+        if self.name not in _monitors:
+            _monitors[self.name] = self.monitor(lambda: spark)
+        entry = {"source": f"stream {stream_id(self.checkpoint, spark)}", "batch": batch, "adopt": self.adopt}
+        monitor = _monitors[self.name]
+        monitor.apply(frame.toArrow(), f"batch {batch}", ledger=entry, function=self.function)
+        self.adopt = False
+
+    def monitor(self, spark: Callable[[], SparkSession]) -> Monitor:
+        """Return the monitor of the index."""
+        return Monitor(
+            Path(self.path),
+            self.watched,
+            spark=spark,
+            initial=self._initial,
+            output=None if self.output is None else Path(self.output),
+            order=self.order,
+            window=None if self.window is None else Window(*self.window),
+            strategy=self.strategy,
+            workers=self.workers,
+            batch_size=self.batch_size,
+        )
+
+    def _initial(self, index: Index, query: Query) -> int:
+        epoch, count = self.counts.get(str(query), (-1, 0))
+        if epoch != index.epoch:
+            raise BigjoinError(f"the index {index.path} has changed since the watch began: begin it again")
+        return count
+
+
+_monitors: dict[str, Monitor] = {}
+
+
+def stream_id(checkpoint: str, spark: SparkSession | None) -> str | None:
+    """Return the id that a checkpoint gives its query; None if it was never used."""
+    if not is_remote(checkpoint):
+        file = Path(checkpoint.removeprefix("file://")) / "metadata"
+        return str(json.loads(file.read_text(encoding="utf-8"))["id"]) if file.exists() else None
+    assert spark is not None
+    try:
+        return str(json.loads(spark.read.text(f"{checkpoint.rstrip('/')}/metadata").first()[0])["id"])  # type: ignore[index]
+    except Exception:
+        return None
+
+
+def check_checkpoint(index: Index, checkpoint: str, spark: SparkSession) -> None:
+    """Refuse a checkpoint that does not belong to an index, before a stream starts."""
+    ledger, known = index.manifest.get("ledger"), stream_id(checkpoint, spark)
+    if ledger is not None and ledger["source"] != f"stream {known}":
+        mine = f"is that of stream {known}" if known else "is new"
+        raise BigjoinError(
+            f"the index {index.path} follows {ledger['source']}, until its batch {ledger['batch']}, and the checkpoint "
+            f"{checkpoint} {mine}: go on with the checkpoint that it was watched with, or begin anew from here with adopt=True"
+        )
+    if ledger is None and known is not None and not is_remote(checkpoint):
+        commits = Path(checkpoint.removeprefix("file://")) / "commits"
+        done = [file for file in commits.glob("*") if file.name.isdigit()] if commits.is_dir() else []
+        if done:
+            raise BigjoinError(
+                f"the checkpoint {checkpoint} has {len(done)} batches behind it, and the index {index.path} has none of them: "
+                "it is another index's, or the index was built again; give a new checkpoint, or go on from here with adopt=True"
+            )
+
+
+def read_file(file: Path) -> pa.Table:
+    """Return the updates of a file; raise SourceError that says what is wrong with it."""
+    suffix = file.suffix.lower()
+    try:
+        if suffix == ".parquet":
+            return pq.read_table(file, partitioning=None)
+        if suffix in (".json", ".jsonl", ".ndjson"):
+            return pyarrow.json.read_json(file)
+        if not file.stat().st_size:
+            raise SourceError(f"{file} is empty: it needs at least the titles of its columns")
+        separator = "\t" if suffix in (".tsv", ".txt") else ","
+        return pyarrow.csv.read_csv(file, parse_options=pyarrow.csv.ParseOptions(delimiter=separator))
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{file} cannot be read as updates: {str(error).splitlines()[0]}") from None
+
+
+def new_files(folder: Path, ledger: Mapping[str, Any] | None) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Give the files of a folder that come after those that were applied, in the order of their names, with their entries."""
+    source = f"the files of {folder.absolute()}"
+    files = updates_in(folder)
+    if ledger is not None and ledger["source"] == source:
+        later = [file for file in files if file.name > ledger["name"]]
+        first = ledger["batch"] + 1
+        if len(files) - len(later) > first:
+            raise SourceError(
+                f"{folder} has files that came late: {len(files) - len(later)} have names up to {ledger['name']!r}, and "
+                f"{first} of these were applied; give the others later names"
+            )
+    else:
+        later, first = files, 0
+    for number, file in enumerate(later):
+        yield file, {"source": source, "batch": first + number, "name": file.name}
+
+
+def updates_in(folder: Path) -> list[Path]:
+    """Return the files of updates in a folder, in the order of their names."""
+    return sorted(
+        (f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES and f.is_file() and not f.name.startswith((".", "_"))),
+        key=lambda file: file.name,
+    )
+
+
+def empty_like(file: Path) -> pa.Table:
+    """Return a table of no edges that has the columns of a file of updates, but for the one that tells what is done."""
+    table = read_file(file)
+    ends = edge_columns(table.column_names)
+    if ends is None:
+        raise SourceError(f"{file} has no columns src and dst; its columns are: {', '.join(table.column_names) or 'none'}")
+    further = [name for name in table.column_names if name not in ends and name.lower() != OP]
+    return table.select([*ends, *further]).slice(0, 0)
+
+
+def watch_folder(
+    monitor: Monitor,
+    folder: Path,
+    *,
+    once: bool,
+    adopt: bool = False,
+    report: Callable[[Epoch, Path, int], None] = lambda *_: None,
+) -> int:
+    """Apply the files of a folder, and those that come, until stopped; once, those that are there. Return how many."""
+    done = 0
+    while True:
+        with monitor.writing() as live:
+            waiting = list(new_files(folder, live.index.manifest.get("ledger")))
+        for number, (file, entry) in enumerate(waiting):
+            epoch = monitor.apply(read_file(file), str(file), ledger={**entry, "adopt": adopt})
+            adopt = False
+            if epoch is not None:
+                report(epoch, file, len(waiting) - number - 1)
+                done += 1
+        if once and not waiting:
+            return done
+        if not waiting:
+            time.sleep(PAUSE)

@@ -1,0 +1,131 @@
+"""A sliding window over events: which rows have become too old, by a column of theirs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bigjoin.errors import BigjoinError
+from bigjoin.index.changing import State
+from bigjoin.index.directory import EDGE, Index
+from bigjoin.index.values import NUMBER, TIME, kind, take, unit
+from bigjoin.index.versions import Versions
+
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+
+Rows = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""Source, target and number of rows."""
+
+
+class Window:
+    """The rows of a relation by the value of a column, and how far they may lie behind the latest one that was seen."""
+
+    def __init__(self, column: str, length: str | float, relation: str = EDGE) -> None:
+        self.column, self.asked, self.relation = column, length, relation
+        self.length = 0.0
+        self.clock = self.next_clock = -np.inf
+        self.times: NDArray[np.float64] = np.empty(0)
+        self.rows: Rows = _none()
+        self.added: list[tuple[NDArray[np.float64], Rows]] = []
+        self.gone = 0
+        self.deleted: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def load(self, index: Index, versions: Versions) -> None:
+        """Begin with the rows of an index."""
+        relation = index.statistics.relations[self.relation]
+        columns = index.properties(relation.rows.domains[2]) if relation.rows is not None else {}
+        if self.column not in columns:
+            known = f"its columns are {', '.join(columns)}" if columns else "edges have no columns"
+            raise BigjoinError(f"the edges of {index.path} have no column {self.column!r} to expire by: {known}")
+        self.length = _length(self.asked, columns[self.column].type)
+        trie = versions.trie((self.relation, 3), (0, 1, 2), State.BEFORE)
+        places = trie.places.astype(np.int64)  # type: ignore[union-attr]
+        upper, lower = trie.levels
+        pairs = upper.offsets[places + 1] - upper.offsets[places]
+        at = np.repeat(upper.offsets[places] - (np.cumsum(pairs) - pairs), pairs) + np.arange(int(pairs.sum()))
+        many = lower.offsets[at + 1] - lower.offsets[at]
+        rows_at = np.repeat(lower.offsets[at] - (np.cumsum(many) - many), many) + np.arange(int(many.sum()))
+        src = np.repeat(np.repeat(np.arange(len(places)), pairs), many)
+        dst, eid = np.repeat(upper.values[at].astype(np.int64), many), lower.values[rows_at].astype(np.int64)
+        if relation.symmetric:
+            once = src < dst
+            src, dst, eid = src[once], dst[once], eid[once]
+        times = _numbers(take(columns[self.column], eid))
+        order = np.argsort(times, kind="stable")
+        self.times, self.rows = times[order], (src[order], dst[order], eid[order])
+        self.clock = self.next_clock = float(index.manifest.get("clock", times[np.isfinite(times)].max(initial=-np.inf)))
+        self.undo()
+
+    def note(self, given: pa.Table, insert: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Move on to the latest time that updates have, and tell which of them are too old by then."""
+        times = _numbers(given[self.column].combine_chunks())
+        self.next_clock = max(self.clock, float(times[insert & np.isfinite(times)].max(initial=-np.inf)))
+        return times <= self.next_clock - self.length
+
+    def expire(self, deleted: NDArray[np.int64]) -> Rows:
+        """Return the rows that leave the window, but for those that are deleted anyway."""
+        self.deleted = deleted
+        self.gone = int(np.searchsorted(self.times, self.next_clock - self.length, side="right"))
+        old = tuple(column[: self.gone] for column in self.rows)
+        kept = ~np.isin(old[2], deleted)
+        return old[0][kept], old[1][kept], old[2][kept]
+
+    def add(self, given: pa.Table, rows: Rows) -> None:
+        """Take in new rows, when the epoch is committed."""
+        self.added.append((_numbers(given[self.column].combine_chunks()), rows))
+
+    def advance(self, coded: Any = None) -> None:
+        """Go on from an epoch that is committed; its new ids have their codes by now."""
+        self.clock = self.next_clock
+        times = [self.times[self.gone :], *(times for times, _ in self.added)]
+        columns = zip(*(rows for _, rows in self.added), strict=True) if self.added else ((), (), ())
+        rows = [np.concatenate([mine[self.gone :], *more]) for mine, more in zip(self.rows, columns, strict=True)]
+        joined = np.concatenate(times)
+        kept = ~np.isin(rows[2], self.deleted)
+        joined, rows = joined[kept], [column[kept] for column in rows]
+        if coded is not None:
+            rows[:2] = coded(rows[0]), coded(rows[1])
+        if (np.diff(joined) < 0).any():
+            order = np.argsort(joined, kind="stable")
+            joined, rows = joined[order], [column[order] for column in rows]
+        self.times, self.rows = joined, (rows[0], rows[1], rows[2])
+        self.undo()
+
+    def undo(self) -> None:
+        """Forget what an epoch would have changed."""
+        self.next_clock, self.added, self.gone, self.deleted = self.clock, [], 0, np.empty(0, np.int64)
+
+
+def _none() -> Rows:
+    return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+
+
+def _length(asked: str | float, arrow: pa.DataType) -> float:
+    """Return the length of a window in the unit of its column."""
+    if kind(arrow) == NUMBER and not isinstance(asked, str):
+        return float(asked)
+    if isinstance(asked, str) and re.fullmatch(r"\s*[\d.]+\s*", asked) and kind(arrow) == NUMBER:
+        return float(asked)
+    match = re.fullmatch(r"\s*([\d.]+)\s*([a-z]+?)s?\s*", str(asked).lower())
+    if match is None or match[2] not in _SECONDS or kind(arrow) not in (NUMBER, TIME):
+        raise BigjoinError(
+            f"{asked!r} is no length of a window over {arrow}: give a number of its unit, or like '7 days' for times"
+        )
+    seconds = float(match[1]) * _SECONDS[match[2]]
+    return float(seconds * 10**6 / unit(arrow)) if kind(arrow) == TIME else seconds
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return times or numbers as floats; NULL never leaves the window."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    stored = column
+    if pa.types.is_date32(column.type):
+        stored = column.cast(pa.int32())
+    elif kind(column.type) == TIME:
+        stored = column.cast(pa.int64())
+    return np.asarray(stored.cast(pa.float64()).fill_null(np.inf).to_numpy(zero_copy_only=False))

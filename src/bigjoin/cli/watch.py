@@ -101,9 +101,8 @@ class _Line:
         self.created, self.destroyed = self.created + created, self.destroyed + destroyed
         rate = epoch.fate.updates / max(epoch.seconds, 1e-9)
         behind = f"{lag} files and {max(0.0, time.time() - file.stat().st_mtime):,.1f} s behind"
-        self.report.stage(
-            f"epoch {epoch.number}: {epoch.fate.updates:,} updates, +{created:,} -{destroyed:,} matches, {rate:,.0f} updates/s, {behind}"
-        )
+        done = f"{epoch.fate.updates:,} updates, +{created:,} -{destroyed:,} matches, {rate:,.0f} updates/s"
+        self.report.stage(f"epoch {epoch.number}: {done}, {behind}")
         if self.options.as_json:
             click.echo(json.dumps(epoch.line | {"seconds": epoch.seconds, "file": file.name}))
 
@@ -113,9 +112,8 @@ class _Line:
             return
         counts: dict[str, Any] = {} if self.last is None else {n: c.count for n, c in self.last.queries.items()}
         shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        click.echo(
-            f"{self.epochs} epochs, {self.updates:,} updates, +{self.created:,} -{self.destroyed:,} matches; {shown or 'no change'}"
-        )
+        done = f"{self.epochs} epochs, {self.updates:,} updates, +{self.created:,} -{self.destroyed:,} matches"
+        click.echo(f"{done}; {shown or 'nothing new'}")
 
 
 def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> dict[str, Any]:

@@ -116,9 +116,9 @@ class Index:
         if len(dictionary.ids) != size or len(dictionary.ranks) != size or (size and int(dictionary.ranks.max()) >= size):
             raise self.damaged(f"the dictionary of {name!r} makes no sense")
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW) -> Trie:
+    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
         """Return the trie of a relation in a column order, which may be shorter than the relation is wide."""
-        del version  # what was compacted is the same at every version
+        del version, width  # what was compacted is the same at every version, and pairs are those that have rows
         assert not self.runs or self.statistics.relations[relation].arity == 1, "runs of updates are read through Versions"
         if (relation, columns) not in self._tries:
             view = view_of(relation)

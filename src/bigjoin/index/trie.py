@@ -42,7 +42,7 @@ class Trie:
     shards: Shards = WHOLE
     """How the lists of level 0 are dealt out; with one shard a code is its own node."""
     places: NDArray[Any] | None = None
-    """The node of each code, where arithmetic does not tell: the lists of a relation that changes lie where they were written."""
+    """The node of each code, where arithmetic does not tell: changed lists lie where they were written."""
     keys: NDArray[Any] | None = None
     """The code of each node, where arithmetic does not tell and somebody reads all tuples."""
     most: int | None = None

@@ -116,7 +116,7 @@ class Phase:
     index: Index
     """The index with the epoch in it, which says how large domains are."""
     insert: bool
-    _known: dict[tuple[str, tuple[int, ...], Version], Trie] = field(default_factory=dict, compare=False, repr=False)
+    _known: dict[tuple[Reading, tuple[int, ...], Version], Trie] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -143,21 +143,23 @@ class Phase:
         """Return the columns that a domain's values have beside their ids."""
         return self.index.properties(domain)
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW) -> Trie:
-        """Return the lists of a relation at a version."""
+    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
+        """Return the lists of a relation at a version; `width` tells an atom that reads rows from one that reads pairs.
+
+        Some columns of a delta of rows are not the delta of pairs: a pair may have had a row before.
+        """
         relations = self.statistics.relations
         if relation not in relations or (relation, relations[relation].arity) not in self.versions.orders:
             return self.index.extensions(relation, columns)
         if version is Version.LATER:
             version = Version.DELTA
-        asked = (relation, columns, version)
+        read = (relation, max(relations[relation].arity, len(columns), width))
+        asked = (read, columns, version)
         if asked not in self._known:
-            self._known[asked] = self._read(relation, columns, version)
+            self._known[asked] = self._read(read, columns, version)
         return self._known[asked]
 
-    def _read(self, relation: str, columns: tuple[int, ...], version: Version) -> Trie:
-        arity = self.statistics.relations[relation].arity
-        read = (relation, max(arity, len(columns)))
+    def _read(self, read: Reading, columns: tuple[int, ...], version: Version) -> Trie:
         if version is Version.DELTA:
             trie = self.versions.delta(read, columns, insert=self.insert)
         else:

@@ -33,7 +33,7 @@ from bigjoin.index.shards import Shards
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Dedupe, number_vertices
 from bigjoin.ingest.files import Table
-from bigjoin.ingest.ids import MergeIds, RankIds, id_ranges
+from bigjoin.ingest.ids import MergeIds, RankIds, id_ranges, write_table
 from bigjoin.ingest.scan import Encode, Scan
 from bigjoin.ingest.vertices import write_dictionary, write_vertices
 
@@ -144,7 +144,7 @@ def _build(blueprint: Blueprint, assembly: Assembly, scan: Callable[[Scan, list[
         assembly.relations[relation.name]["source"] = fate
         if relation.rowwise:
             assembly.progress("numbering rows")
-            _number_rows(assembly, relation.name, mine, code, kind)
+            _number_rows(assembly, relation, mine, code, kind)
     if blueprint.vertices is not None:
         assembly.progress("placing vertices")
         write_vertices(assembly, blueprint.vertices, of_vertices, code, kind, blueprint.labels)
@@ -184,9 +184,9 @@ def _merge_ids(assembly: Assembly, chunks: Chunks) -> Chunks:
     return ids
 
 
-def _number_rows(assembly: Assembly, name: str, chunks: Chunks, code: Code, kind: np.dtype[Any]) -> None:
+def _number_rows(assembly: Assembly, relation: Relation, chunks: Chunks, code: Code, kind: np.dtype[Any]) -> None:
     """Give every row its number, in the order of the source, and its columns their final names."""
-    rows = 0
+    name, rows = relation.name, 0
     for chunk in chunks:
         chunk["first"], rows = rows, rows + chunk["rows"]
     assembly.write_rows(name, chunks, code, kind, rows)
@@ -194,6 +194,9 @@ def _number_rows(assembly: Assembly, name: str, chunks: Chunks, code: Code, kind
     for chunk in (chunk for chunk in chunks if chunk["rows"] and "properties" in chunk):
         files.append(assembly.folder / f"{name}.rows{len(files)}.arrow")
         Path(chunk["properties"]).rename(files[-1])
+    if not files and len(relation.table.schema) > 2:  # no rows yet, but they will have columns
+        files.append(assembly.folder / f"{name}.rows0.arrow")
+        write_table(pa.schema(list(relation.table.schema)[2:]).empty_table(), files[0])
     assembly.add_properties(f"{name} edge", files)
 
 

@@ -109,6 +109,8 @@ class _Compaction:
         grown = self.index.manifest["domains"][name].get("stored", entry["size"]) != entry["size"]
         if live is None and not grown:
             return entry
+        if live is not None:
+            entry.setdefault("next", entry["size"])  # numbers of rows that are gone are not given again
         if live is not None or isinstance(dictionary, Dictionary):
             codes = np.arange(entry["size"]) if live is None else live
             ids = dictionary.decode(codes)

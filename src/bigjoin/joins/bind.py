@@ -28,7 +28,7 @@ class Relations(Protocol):
     def statistics(self) -> Statistics: ...
     @property
     def dictionaries(self) -> Mapping[str, Dictionary | RowNumbers]: ...
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = ...) -> Trie: ...
+    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = ..., width: int = ...) -> Trie: ...
     def properties(self, domain: str) -> Mapping[str, Column]: ...
 
 
@@ -171,7 +171,7 @@ class Binder:
 
     def extender(self, e: Extender) -> BoundExtender:
         """Return an extender with its lists."""
-        trie = self.index.extensions(e.atom.relation, e.columns, e.version)
+        trie = self.index.extensions(e.atom.relation, e.columns, e.version, len(e.atom.attributes))
         place = self.order.index
         after = None
         if e.version is Version.LATER:

@@ -63,7 +63,10 @@ def _image(image: Image, order: tuple[str, ...], found: Codes) -> Codes:
     seed = [order.index(a) for a in image.atom.attributes]
     theirs = np.zeros(renamed.shape[1], np.bool_)
     for atom in image.earlier:
-        theirs |= np.all([renamed[order.index(a)] == renamed[p] for a, p in zip(atom.attributes, seed, strict=True)], axis=0)
+        places = [order.index(a) for a in atom.attributes]
+        theirs |= (renamed[places] == renamed[seed]).all(axis=0)
+        if image.symmetric:
+            theirs |= (renamed[[places[1], places[0], *places[2:]]] == renamed[seed]).all(axis=0)
     return renamed if not theirs.any() else np.compress(~theirs, renamed, axis=1)
 
 

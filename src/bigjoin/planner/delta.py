@@ -147,7 +147,7 @@ def _image(draft: Draft, orbit: Sequence[Atom], member: Atom, seeded: Sequence[A
     names = renaming(Shape(_marked(draft, orbit[0])), Shape(_marked(draft, member)))
     assert names is not None
     earlier = () if draft.query.injective else tuple(a for a in seeded[: seeded.index(member)] if _reads(a) == _reads(member))
-    return Image(member, tuple(names.items()), earlier)
+    return Image(member, tuple(names.items()), earlier, draft.statistics.of(member).symmetric)
 
 
 def _marked(draft: Draft, atom: Atom) -> Draft:

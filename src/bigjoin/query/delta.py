@@ -25,6 +25,8 @@ class Image:
     names: tuple[tuple[str, str], ...]
     earlier: tuple[Atom, ...] = ()
     """Atoms that come before and read the same relation: an image in which one of them is the seed's tuple is theirs."""
+    symmetric: bool = False
+    """Whether a tuple of that relation is the same with its first two columns exchanged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,8 @@ class Live:
     def stage(self, table: pa.Table, folder: Path, source: str) -> Staged:
         """Turn a table of updates into an epoch, whose files are in a folder; what it is about can be read, and undone."""
         staged = Staged(self.index.epoch + 1)
-        updates = read_updates(table, self.index.dictionaries[VERTEX].type, source, order=self.order)
+        kept = {name for properties in self.index.statistics.properties.values() for name in properties}
+        updates = read_updates(table, self.index.dictionaries[VERTEX].type, source, order=self.order, kept=kept)
         fresh = staged.fresh = _Fresh(self.lookup, updates)
         deltas: dict[str, _Changes] = {}
         for relation, mine in _by_relation(updates, self.relations, source).items():
@@ -85,9 +86,9 @@ class Live:
             deltas[self.window.relation] = self._changes(
                 self.window.relation, updates.take(np.arange(0)), *(np.empty(0, np.int64),) * 2, source
             )
-        kept = fresh.keep([changes.inserted_pairs for changes in deltas.values()])
-        staged.ids = kept if len(kept) else None
-        staged.fate.vertices = len(kept)
+        new = fresh.keep([changes.inserted_pairs for changes in deltas.values()])
+        staged.ids = new if len(new) else None
+        staged.fate.vertices = len(new)
         for relation, changes in deltas.items():
             staged.deltas |= changes.deltas(relation, fresh, self.code_type)
             if changes.rows is not None and len(changes.rows):

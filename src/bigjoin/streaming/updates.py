@@ -6,6 +6,7 @@ is a true delta: tuples that go, and tuples that come.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,8 +77,13 @@ class Fate:
             setattr(self, name, getattr(self, name) + value)
 
 
-def read_updates(table: pa.Table, ids: pa.DataType, source: str, *, order: str | None = None) -> Updates:
-    """Return the updates of a table with columns src, dst and op; raise SourceError that says what is wrong with it."""
+def read_updates(
+    table: pa.Table, ids: pa.DataType, source: str, *, order: str | None = None, kept: Collection[str] = ()
+) -> Updates:
+    """Return the updates of a table with columns src, dst and op; raise SourceError that says what is wrong with it.
+
+    The column that orders them is a property of edges only if it is one of those that are kept.
+    """
     ends = edge_columns(table.column_names)
     op = next((name for name in table.column_names if name.lower() == OP), None)
     if ends is None or op is None:
@@ -96,16 +102,13 @@ def read_updates(table: pa.Table, ids: pa.DataType, source: str, *, order: str |
         columns.append(_as_ids(column, ids, name, source))
     insert = _signs(table[op], op, source)
     if order is not None:
-        sequence = pc.sort_indices(table[order].combine_chunks(), null_placement="at_start").to_numpy()
-        ties = table[order].combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        sequence = np.asarray(sequence)
-        # Arrow's order of equal values is not that of the rows: put it right within each.
-        ranks = np.zeros(len(sequence), np.int64)
-        ranks[sequence] = np.cumsum(np.append(True, np.diff(ties[sequence]) != 0)[: len(sequence)])
-        sequence = np.lexsort((np.arange(len(ranks)), ranks))
+        given = table[order].combine_chunks()
+        if given.null_count:
+            raise SourceError(f"column {order!r} of {source}, which orders updates, is NULL in some rows")
+        sequence = np.argsort(pc.rank(given, tiebreaker="dense").to_numpy(), kind="stable")
     else:
         sequence = np.argsort(insert, kind="stable")
-    further = table.select([name for name in table.column_names if name not in (*ends, op)])
+    further = table.select([name for name in table.column_names if name not in (*ends, op) and (name != order or name in kept)])
     everything = Updates(columns[0], columns[1], insert, further, order is not None)
     return everything.take(sequence) if (np.diff(sequence) != 1).any() else everything
 

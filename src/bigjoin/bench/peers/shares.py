@@ -160,7 +160,7 @@ class Fragments:
     def dictionaries(self) -> Mapping[str, RowNumbers]:
         return {VERTEX: RowNumbers(self.size)}
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW) -> Trie:
+    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
         """Return the trie of a relation in a column order."""
         del version
         if (relation, columns) not in self._tries:

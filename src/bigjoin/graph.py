@@ -187,8 +187,8 @@ class Graph(Verbs):
         neither, counts alone are kept. `checkpoint` is where Spark notes how far the stream is: with the output, if not said.
 
         `window` and `time` let edges expire: those whose column `time` lies further behind the latest than `window`, a number
-        in its unit or a length such as "7 days". `trigger` is what Spark's `trigger` takes. `adopt` goes on with a checkpoint that
-        the index was not watched with before.
+        in its unit or a length such as "7 days". `trigger` is what Spark's `trigger` takes. `adopt` goes on with a checkpoint
+        that the index was not watched with before.
         """
         if (window is None) != (time is None):
             raise BigjoinError("a window is a length and the column it is about: give both window= and time=")

@@ -78,15 +78,17 @@ class Versions:
         return sum(len(delta) for delta in next(iter(self.orders[read].values())).deltas.values())
 
     def reach_of_delta(self, relation: str) -> int:
-        """Return how long the lists of the ends of a delta's pairs are together: about what joining with them costs."""
+        """Return how long the lists of the delta's pairs are together, of each pair the shorter: about what joining costs."""
         total = 0
-        for trie in self.orders[relation, 2].values():
-            after = trie.trie(State.AFTER)
-            for delta in trie.deltas.values():
-                assert delta.keys is not None
-                nodes = after.nodes([delta.keys[1:]], len(delta.keys) - 1).astype(np.int64)
-                lengths = after.offsets[nodes + 1] - after.offsets[nodes]
-                total += int((lengths * np.diff(delta.levels[0].offsets)[1:]).sum())
+        orders = {columns[0]: trie for columns, trie in self.orders[relation, 2].items()}
+        for insert in (False, True):
+            delta = orders[0].deltas[insert]
+            shortest = np.full(len(delta), np.iinfo(np.int64).max)
+            for column, codes in enumerate(delta.tuples(np.arange(len(delta)))):
+                lists = orders[column].trie(State.AFTER if insert else State.BEFORE)
+                nodes = lists.nodes([codes], len(codes)).astype(np.int64)
+                shortest = np.minimum(shortest, lists.offsets[nodes + 1] - lists.offsets[nodes])
+            total += int(shortest.sum())
         return total
 
     def trie(self, read: Reading, columns: tuple[int, ...], state: State) -> Trie:

@@ -34,8 +34,8 @@ PARTS = 32
 FEW = 1000
 """Tuples of a delta for which one task is enough."""
 
-ALONE = 1 << 25
-"""Values in the lists of a delta's ends up to which this process finds the changes itself: a Spark job takes longer."""
+ALONE = 1 << 28
+"""Values in the shorter lists of a delta's pairs up to which this process finds the changes itself: a Spark job takes longer."""
 
 
 @dataclass

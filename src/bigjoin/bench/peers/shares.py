@@ -162,7 +162,7 @@ class Fragments:
 
     def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
         """Return the trie of a relation in a column order."""
-        del version
+        del version, width
         if (relation, columns) not in self._tries:
             rows = self.columns[relation]
             self._tries[relation, columns] = build_trie([rows[c] for c in columns], self.size)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bigjoin.planner import count_plan, plan
+from bigjoin.planner import count_plan, delta_plan, plan
 from bigjoin.planner.agm import agm_bound, cover_number, packing_number
 from bigjoin.planner.resolve_relations import resolve_relations
+from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Property, Query
@@ -27,10 +28,11 @@ def explain(
     statistics: Statistics | None = None,
     *,
     undirected: bool = False,
+    delta: bool = False,
     strategy: str | None = None,
     stats: dict[str, Any] | None = None,
 ) -> str:
-    """Return the explanation of a query, as text; without statistics, a middling graph is assumed."""
+    """Return the explanation of a query, as text, and of its delta queries; without statistics, a middling graph is assumed."""
     terms = [*query.head, *(term for comparison in query.filters for term in comparison.properties)]
     properties = [term.name for term in terms if isinstance(term, Property)]
     known = statistics or assumed_graph(symmetric=undirected, properties=properties)
@@ -44,6 +46,7 @@ def explain(
         chosen = plan(part, known)
         lines += [*_rewriting(part, chosen, known), "", str(chosen), "", "a count is"]
         lines += [f"  {line}" for line in str(count_plan(part, known)).splitlines()]
+        lines += ["", *_delta(part, known)] if delta else []
     if any("code(" in line for line in lines):
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
     if statistics is not None:
@@ -63,6 +66,29 @@ def explain(
     if stats is not None:
         lines += ["", *_analysis(stats)]
     return "\n".join(lines)
+
+
+def _delta(query: Query, statistics: Statistics) -> list[str]:
+    """Return the delta queries, to list what updates change and, if these are others, to count it."""
+    listed, counted = (delta_plan(query, statistics, listing=way) for way in (True, False))
+    lines = []
+    for plans, what in ((listed, "updates change the matches by"), (counted, "and their number by")):
+        if plans is counted and counted == listed:
+            continue
+        lines += [what, *(f"  {line}" for line in str(plans).splitlines()), *_reads(plans)]
+    return lines
+
+
+def _reads(plans: DeltaPlan) -> list[str]:
+    """Return what the marks of a delta plan's relations mean."""
+    text = [
+        "without a mark, atoms read the new version: first [old] has the deletions and new has not, then new has the insertions"
+        if not plans.by_updates
+        else "updates are told apart by their order: [either] reads both versions, [later] is what comes after the seed's tuple"
+    ]
+    if plans.consolidates:
+        text.append("a match that an epoch both creates and destroys is not reported")
+    return text
 
 
 def _rewriting(query: Query, chosen: Plan, statistics: Statistics) -> list[str]:

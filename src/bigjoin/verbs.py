@@ -264,12 +264,16 @@ class Verbs(ABC):
         query: str | Query,
         *,
         analyze: bool = False,
+        delta: bool = False,
         strategy: str = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
         **flags: Unpack[Flags],
     ) -> Explanation:
-        """Return the plan as numbered rules, what the data lets expect and, with analyze, what happened (as `stats`, too)."""
+        """Return the plan as numbered rules, what the data lets expect and, with analyze, what happened (as `stats`, too).
+
+        With delta, also the delta queries by which matches are kept up to date while updates change the relations.
+        """
         asked = _query(query, flags)
         index = self._index_for(asked)
         stats = None
@@ -277,7 +281,7 @@ class Verbs(ABC):
             stats = self.count(asked, strategy=strategy, workers=workers, batch_size=batch_size).stats
         chosen = self._choose(index, strategy, workers=(workers, 1), batch_size=(batch_size, 1))
         why = choose(self._session, index)[1] if strategy == "auto" else "as asked for"
-        text = Explanation(explain(asked, index.statistics, strategy=f"{chosen} ({why})", stats=stats))
+        text = Explanation(explain(asked, index.statistics, delta=delta, strategy=f"{chosen} ({why})", stats=stats))
         text.stats = stats
         return text
 

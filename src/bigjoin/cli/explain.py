@@ -17,8 +17,9 @@ from bigjoin.languages import parse
 @click.argument("query")
 @click.argument("source", required=False)
 @click.option("--analyze", is_flag=True, help="Also run the query, and show what each step did.")
+@click.option("--delta", is_flag=True, help="Also the delta queries, by which 'bigjoin watch' finds what updates change.")
 @query_options
-def explain(query: str, source: str | None, analyze: bool, options: Options) -> None:
+def explain(query: str, source: str | None, analyze: bool, delta: bool, options: Options) -> None:
     """Print the plan of QUERY as numbered rules, a seed and one Extend step for each further attribute, and as loops to count.
 
     With SOURCE (or --relation), the plan for these data, their sizes and the AGM bound; with --analyze, also what really
@@ -31,13 +32,13 @@ def explain(query: str, source: str | None, analyze: bool, options: Options) -> 
             raise click.UsageError("--analyze needs a SOURCE to run the query on")
         from bigjoin.explain import explain as explain_query
 
-        text = explain_query(parsed, undirected=options.undirected)
+        text = explain_query(parsed, undirected=options.undirected, delta=delta)
     else:
         with Reporter(quiet=options.quiet) as report:
             graph = open_source(source, options, report)
             if analyze:
                 graph = graph.on(start_spark(options, report))
             report.stage(f"explaining {parsed.name}")
-            text = graph.explain(parsed, analyze=analyze, **options.run)
+            text = graph.explain(parsed, analyze=analyze, delta=delta, **options.run)
             said |= {"stats": text.stats} if analyze else {}
     click.echo(json.dumps({"explain": text, **said}) if options.as_json else text)

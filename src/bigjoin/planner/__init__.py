@@ -65,9 +65,18 @@ def count_plan(query: Query, statistics: Statistics) -> CountPlan:
     return plan_count(_meant(query, statistics))
 
 
-def delta_plan(query: Query, statistics: Statistics, *, changing: Collection[str], listing: bool = True) -> DeltaPlan:
+def delta_plan(
+    query: Query, statistics: Statistics, *, changing: Collection[str] | None = None, listing: bool = True
+) -> DeltaPlan:
     """Return the delta queries of a query for relations that change, to list matches or only to count them."""
-    return plan_delta(_meant(query, statistics), changing, listing=listing)
+    return plan_delta(
+        _meant(query, statistics), changing_relations(statistics) if changing is None else changing, listing=listing
+    )
+
+
+def changing_relations(statistics: Statistics) -> list[str]:
+    """Return the relations that updates can change: all but labels, and stored results of queries."""
+    return [name for name, relation in statistics.relations.items() if relation.arity > 1 and not relation.materialized]
 
 
 def factorized_plan(query: Query, statistics: Statistics) -> Term:

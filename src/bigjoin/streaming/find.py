@@ -35,7 +35,7 @@ FEW = 1000
 """Tuples of a delta for which one task is enough."""
 
 ALONE = 1 << 28
-"""Values in the shorter lists of a delta's pairs up to which this process finds the changes itself: a Spark job takes longer."""
+"""Values in the shorter lists of a delta's pairs up to which this process finds changes itself: a Spark job takes longer."""
 
 
 @dataclass

@@ -78,9 +78,9 @@ class Live:
         updates = read_updates(table, self.index.dictionaries[VERTEX].type, source, order=self.order, kept=kept)
         fresh = staged.fresh = _Fresh(self.lookup, updates)
         deltas: dict[str, _Changes] = {}
-        for relation, mine in _by_relation(updates, self.relations, source).items():
-            src, dst = fresh.codes(mine)
-            deltas[relation] = self._changes(relation, mine, src, dst, source)
+        for relation, rows in _by_relation(updates, self.relations, source).items():
+            mine = updates if len(rows) == len(updates) else updates.take(rows)
+            deltas[relation] = self._changes(relation, mine, fresh.src[rows], fresh.dst[rows], source)
             staged.fate.add(deltas[relation].fate)
         if self.window is not None and self.window.relation not in deltas:
             deltas[self.window.relation] = self._changes(
@@ -276,24 +276,18 @@ class _Fresh:
 
     def __init__(self, lookup: Lookup, updates: Updates) -> None:
         self.lookup = lookup
-        self.known = dict[int, NDArray[np.int64]]()
-        ends = [(column, lookup.codes(column)) for column in (updates.src, updates.dst)]
-        new = [column.filter(pa.array((codes == UNKNOWN) & updates.insert)) for column, codes in ends]
+        columns = [(column, lookup.codes(column)) for column in (updates.src, updates.dst)]
+        new = [column.filter(pa.array((codes == UNKNOWN) & updates.insert)) for column, codes in columns]
         self.ids = pc.unique(pa.chunked_array([chunk for column in new for chunk in column.chunks], updates.src.type))
-        self.temporary = Lookup(self.ids)
-        self.final: NDArray[np.int64] = np.empty(0, np.int64)
-
-    def codes(self, updates: Updates) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the codes of the ends of updates, from NEW on for ids that are new."""
-        found = []
-        for column in (updates.src, updates.dst):
-            codes = self.lookup.codes(column)
+        temporary = Lookup(self.ids)
+        for column, codes in columns:
             missing = np.flatnonzero(codes == UNKNOWN)
             if len(missing) and len(self.ids):
-                late = self.temporary.codes(column.take(pa.array(missing)))
+                late = temporary.codes(column.take(pa.array(missing)))
                 codes[missing] = np.where(late == UNKNOWN, UNKNOWN, late + NEW)
-            found.append(codes)
-        return found[0], found[1]
+        self.src, self.dst = (codes for _, codes in columns)
+        """The codes of the ends of updates, from NEW on for ids that are new."""
+        self.final: NDArray[np.int64] = np.empty(0, np.int64)
 
     def keep(self, pairs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> pa.Array:
         """Give the ids that pairs need the next codes, and return these ids."""
@@ -340,19 +334,19 @@ class _Changes:
         return found
 
 
-def _by_relation(updates: Updates, relations: Sequence[str], source: str) -> dict[str, Updates]:
-    """Return the updates of each relation: by a column that names it, if there are several relations."""
+def _by_relation(updates: Updates, relations: Sequence[str], source: str) -> dict[str, NDArray[np.int64]]:
+    """Return the numbers of each relation's updates: by a column that names it, if there are several relations."""
     if RELATION not in updates.properties.column_names or len(relations) == 1:
         if EDGE not in relations and len(relations) > 1:
             raise SourceError(f"{source} has no column {RELATION!r}, and the graph has several: {', '.join(relations)}")
-        return {EDGE if EDGE in relations else relations[0]: updates}
+        return {EDGE if EDGE in relations else relations[0]: np.arange(len(updates))}
     names = updates.properties[RELATION].combine_chunks().dictionary_encode()
     found = {}
     for number, name in enumerate(names.dictionary.to_pylist()):
         if name not in relations:
             hint = did_you_mean(str(name), relations) or f"the graph has {', '.join(relations)}"
             raise SourceError(f"{source} names the relation {name!r}, which there is not: {hint}")
-        found[name] = updates.take(names.indices.to_numpy(zero_copy_only=False) == number)
+        found[name] = np.flatnonzero(names.indices.to_numpy(zero_copy_only=False) == number)
     if names.indices.null_count:
         raise SourceError(f"column {RELATION!r} of {source} is NULL in some rows")
     return found

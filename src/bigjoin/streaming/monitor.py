@@ -176,11 +176,7 @@ class Monitor:
             self.output.clear()
 
     def _plans(self, index: Index) -> dict[str, DeltaPlan]:
-        changing = [n for n, r in index.statistics.relations.items() if r.arity == 2 and not r.materialized]
-        return {
-            name: delta_plan(w.query, index.statistics, changing=changing, listing=w.listing)
-            for name, w in self.watched.items()
-        }
+        return {name: delta_plan(w.query, index.statistics, listing=w.listing) for name, w in self.watched.items()}
 
     def _known_count(self, index: Index, name: str) -> int | None:
         """Return how many matches a query has, if it was watched until now, or there are no edges."""

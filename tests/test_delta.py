@@ -1,0 +1,259 @@
+"""Delta queries: what they find is the difference of two full results, however they are run, whatever the update."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bigjoin.errors import QueryError
+from bigjoin.index.runs import Delta, combined, to_merge
+from bigjoin.index.versions import Phase, Versions
+from bigjoin.indexing import build_index
+from bigjoin.joins import compiled
+from bigjoin.joins.bind import bind, outputs
+from bigjoin.joins.changes import Signed, changed
+from bigjoin.joins.compiled import Counting, Listing
+from bigjoin.joins.generic_join import Tally, count_matches, matches
+from bigjoin.joins.seeds import equal_ranges
+from bigjoin.languages import parse
+from bigjoin.planner import delta_plan, plan
+from bigjoin.query.nest import Term, nest_of
+from bigjoin.query.plan import Version
+from bigjoin.query.statistics import assumed_graph
+from tests.dataflow import Simulated
+from tests.oracles import naive
+from tests.test_properties import ordered, rules
+from tests.treatments import interpreted, plain
+
+brief = settings(max_examples=70, deadline=None, suppress_health_check=list(HealthCheck))
+FLAGS = [(), ("distinct",), ("unique",), ("induced",), ("unique", "induced")]
+IDS = [[-3, 0, 7, 12, 100], ["a", "B", "é", "zz", "10"], [1, 2]]
+
+
+@dataclass
+class History:
+    """A graph, what each epoch deletes and inserts, and a question."""
+
+    ids: list
+    directed: bool
+    states: list[set]
+    text: str
+    flags: dict
+
+    def result(self, state):
+        relations = {"edge": state if self.directed else naive.undirected(state)}
+        return Counter(naive.matches(relations, *plain(self.query), **self.flags, symmetric=not self.directed))
+
+    def change(self, before, after):
+        """The signed rows of an epoch, by definition."""
+        wanted = self.result(after)
+        wanted.subtract(self.result(before))
+        return {row: change for row, change in wanted.items() if change}
+
+    @property
+    def query(self):
+        return parse(self.text, cross_product=True, **self.flags)
+
+
+def pairs_of(drawn, directed):
+    """Pairs as a graph has them: unordered, and without loops, if it is undirected."""
+    return {p if directed or str(p[0]) <= str(p[1]) else p[::-1] for p in drawn if directed or p[0] != p[1]}
+
+
+@st.composite
+def histories(draw):
+    ids, directed = draw(st.sampled_from(IDS)), draw(st.booleans())
+    pairs = st.lists(st.tuples(st.sampled_from(ids), st.sampled_from(ids)), max_size=6)
+    states = [pairs_of(draw(pairs) + draw(pairs), directed)]
+    for deleted, inserted in draw(st.lists(st.tuples(pairs, pairs), min_size=1, max_size=3)):
+        states.append(states[-1] - pairs_of(deleted, directed) | pairs_of(inserted, directed))
+    return History(ids, directed, states, draw(rules(ids)), dict.fromkeys(draw(st.sampled_from(FLAGS)), True))
+
+
+class Epochs:
+    """Runs the epochs of a history over versions in memory."""
+
+    def __init__(self, history, folder):
+        self.history = history
+        table = pa.table(
+            {name: [pair[i] for pair in sorted(history.states[0], key=str)] for i, name in enumerate(("src", "dst"))}
+        )
+        if not history.states[0]:
+            table = table.cast(pa.schema([(name, pa.array(history.ids).type) for name in ("src", "dst")]))
+        path = Path(folder) / "index"
+        self.index = build_index(table, path, directed=history.directed, vertices=pa.table({"id": history.ids}))
+        self.versions = Versions(self.index)
+
+    def __iter__(self):
+        dictionary = self.index.dictionaries["vertex"]
+        code = {value: dictionary.code(value) for value in self.history.ids}
+        for before, after in zip(self.history.states, self.history.states[1:], strict=False):
+            delta = [sorted(part, key=str) for part in (before - after, after - before)]
+            columns = [[np.array([code[pair[i]] for pair in part], np.uint32) for i in (0, 1)] for part in delta]
+            self.versions.begin({("edge", 2): Delta(*columns)}, self.index.statistics)
+            yield before, after
+            self.versions.commit()
+
+    def phases(self, plans):
+        """Each delta query in each phase, as it is reported."""
+        for insert in (False, True):
+            phase = Phase(self.versions, self.index, insert)
+            yield from ((Signed(plans, dq, insert), phase) for dq in plans.queries)
+
+
+def on_batches(dq, phase, size, *, listing):
+    bound = bind(dq.plan, phase)
+    if not listing:
+        return count_matches(bound, equal_ranges(bound, 2), batch_size=size)
+    return list(matches(bound, equal_ranges(bound, 2), batch_size=size))
+
+
+def by_loops(dq, phase, size, *, listing):
+    term = Term(1, nest_of(dq.plan), dq.plan.attributes)
+    with mock.patch.object(compiled, "load", interpreted):
+        if not listing:
+            counting = Counting(term, dq.plan.query, phase)
+            return counting.count(counting.ranges(3))
+        found = Listing(term, dq.plan.query, phase)
+        return [rows.prefixes.copy() for rows in found.rows(found.ranges(3), size)]
+
+
+def spread(dq, phase, size, *, listing):
+    with tempfile.TemporaryDirectory() as folder:
+        simulated = Simulated(dq.plan, phase, folder, workers=5, tasks=2, batch_size=size, counting=not listing).run()
+    if not listing:
+        return simulated.count
+    rows = simulated.rows()
+    return [np.array(rows, np.uint32).T] if rows else []
+
+
+@brief
+@given(histories(), st.sampled_from([1, 3, 1000]), st.sampled_from([on_batches, by_loops, spread]))
+def test_delta_queries_find_the_difference_of_two_results(history, size, run):
+    check(history, size, run)
+
+
+@pytest.mark.slow
+@settings(brief, max_examples=3000)
+@given(histories(), st.sampled_from([1, 3, 1000]), st.sampled_from([on_batches, by_loops, spread]))
+def test_delta_queries_of_thousands_of_histories(history, size, run):
+    check(history, size, run)
+
+
+def check(history, size, run):
+    with tempfile.TemporaryDirectory() as folder:
+        epochs = Epochs(history, folder)
+        listed, counted = (delta_plan(history.query, epochs.index.statistics, listing=way) for way in (True, False))
+        for states in epochs:
+            wanted = history.change(*states)
+            number = sum(s.sign * s.each * run(s.dq, phase, size, listing=False) for s, phase in epochs.phases(counted))
+            assert number == sum(wanted.values()), str(counted)
+            found: Counter = Counter()
+            for signed, phase in epochs.phases(listed):
+                for bindings in run(signed.dq, phase, size, listing=True):
+                    for rows in changed(listed, signed.dq, bindings):
+                        columns = outputs(listed.query, signed.dq.plan.attributes, phase)
+                        for row in zip(*(c.decode(rows).to_pylist() for c in columns), strict=True):
+                            found[row] += signed.sign
+            if not listed.consolidates:
+                assert all(abs(change) == 1 for change in found.values()), (found, str(listed))
+            classes: Counter = Counter()
+            for row, change in found.items():
+                classes[ordered(history.query, [row], history.directed)[0]] += change
+            assert {row: change for row, change in classes.items() if change} == wanted, str(listed)
+
+
+@pytest.mark.parametrize("name", ["triangle", "4-clique", "diamond", "house", "5-clique"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_all_epochs_together_explore_no_more_than_one_static_run(name, directed, tmp_path):
+    """Theorem 3.2: over insertions alone, the prefixes of each dQ_i add up to at most those of a static run in its order."""
+    random = np.random.default_rng(7)
+    drawn = {tuple(pair) for pair in random.integers(0, 14, (90, 2)).tolist()}
+    edges = sorted(pairs_of(drawn, directed))
+    random.shuffle(edges)
+    states = [set(map(tuple, edges[:n])) for n in range(0, len(edges) + 1, 9)]
+    history = History(list(range(14)), directed, states, name, {})
+    epochs = Epochs(history, tmp_path)
+    plans = delta_plan(parse(name), epochs.index.statistics, listing=False)
+    explored = [np.zeros(len(dq.plan.steps) + 1, np.int64) for dq in plans.queries]
+    for _ in epochs:
+        for number, dq in enumerate(plans.queries):
+            bound = bind(dq.plan, Phase(epochs.versions, epochs.index, True))
+            tally = Tally.of(bound)
+            count_matches(bound, equal_ranges(bound, 1), tally=tally)
+            explored[number] += tally.prefixes
+    whole = build_index(
+        pa.table({"src": [a for a, _ in states[-1]], "dst": [b for _, b in states[-1]]}), tmp_path / "whole", directed=directed
+    )
+    for number, dq in enumerate(plans.queries):
+        bound = bind(plan(parse(name), whole.statistics, order=dq.plan.attributes), whole)
+        tally = Tally.of(bound)
+        count_matches(bound, equal_ranges(bound, 1), tally=tally)
+        assert (explored[number] <= tally.prefixes).all(), (dq.plan, explored[number], tally.prefixes)
+
+
+def test_atoms_before_read_the_new_version_and_atoms_after_the_old_one():
+    plans = delta_plan(parse("q(a,b,c) := edge(a,b), edge(b,c), edge(a,c)"), assumed_graph(symmetric=False), listing=False)
+    versions = [[e.version for step in dq.plan.steps for e in step.extenders] for dq in plans.queries]
+    assert versions == [[Version.OLD] * 2, [Version.NEW, Version.OLD], [Version.NEW] * 2]
+    assert all(dq.plan.seed.extender.version is Version.DELTA for dq in plans.queries)
+
+
+@pytest.mark.parametrize(("name", "orbits"), [("triangle", 1), ("4-clique", 1), ("5-clique", 1), ("diamond", 1), ("house", 4)])
+def test_symmetric_atoms_share_a_delta_query(name, orbits):
+    plans = delta_plan(parse(name, unique=True), assumed_graph(symmetric=True))
+    assert plans.by_updates
+    assert len(plans.queries) == orbits
+
+
+def test_a_negated_atom_has_a_delta_query_with_the_sign_reversed():
+    plans = delta_plan(parse("q(a,b,c) := edge(a,b), edge(b,c), not edge(c,a)"), assumed_graph(symmetric=False))
+    assert [dq.sign for dq in plans.queries] == [1, 1, -1]
+    assert plans.consolidates
+    assert "-dQ3, seeded with the delta of not edge(c, a)" in str(plans)
+
+
+def test_what_cannot_be_watched_is_told():
+    with pytest.raises(QueryError, match="cannot be watched"):
+        delta_plan(parse("q(a,b) := edge(a,b), not edge(b,_)"), assumed_graph(symmetric=False))
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=8), min_size=2, max_size=4))
+def test_runs_that_are_merged_come_to_the_same(batches):
+    state: set = set()
+    runs = []
+    for batch in batches:
+        wanted = {(a, b): insert for a, b, insert in batch}
+        deleted = [pair for pair, insert in wanted.items() if not insert and pair in state]
+        inserted = [pair for pair, insert in wanted.items() if insert and pair not in state]
+        state = state - set(deleted) | set(inserted)
+        columns = [[np.array([p[i] for p in part], np.uint32) for i in (0, 1)] for part in (deleted, inserted)]
+        runs.append({("edge", 2): Delta(*columns)})
+    merged = runs[0]
+    for run in runs[1:]:
+        merged = combined(merged, run)
+    delta = merged["edge", 2]
+    assert set(zip(*(c.tolist() for c in delta.inserted), strict=True)) == state
+    assert not len(delta.deleted[0])
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=300))
+def test_there_are_as_many_runs_as_a_logarithm_says(sizes):
+    runs: list[int] = []
+    written = 0
+    for size in sizes:
+        runs.append(size)
+        count = to_merge(runs)
+        runs[-count:] = [sum(runs[-count:])]
+        written += runs[-1] if count > 1 else size
+    assert len(runs) <= np.log2(sum(sizes)) + 2
+    assert written <= sum(sizes) * (np.log2(sum(sizes)) + 2)

@@ -130,7 +130,7 @@ class Index:
         """Return the trie of a view in a column order: one that the index holds, or part of one, or one made here and now."""
         entry = self.manifest["relations"][view.relation]
         wanted = tuple(view.kept[c] for c in columns)
-        codes = {column: self._code(view.relation, column, constant) for column, constant in view.constants}
+        codes = {column: self.code(view.relation, column, constant) for column, constant in view.constants}
         with suppress(IndexFormatError):
             if view.equal:
                 pass
@@ -152,7 +152,7 @@ class Index:
             chosen &= tuples[one] == tuples[other]
         return build_trie([tuples[c][chosen] for c in wanted], self.manifest["domains"][entry["domains"][wanted[0]]]["size"])
 
-    def _code(self, relation: str, column: int, constant: Constant) -> int | None:
+    def code(self, relation: str, column: int, constant: Constant) -> int | None:
         """Return the code of a constant in a column, None if it does not have it; raise QueryError if it never could."""
         dictionary = self.dictionaries[self.manifest["relations"][relation]["domains"][column]]
         if not dictionary.comparable(constant.value):

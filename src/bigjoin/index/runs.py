@@ -118,8 +118,11 @@ def _joined(one: Sequence[Codes], other: Sequence[Codes]) -> list[Codes]:
 
 
 def _without(tuples: Sequence[Codes], others: Sequence[Codes]) -> Iterator[Codes]:
-    kept = ~np.isin(_packed(tuples), _packed(others))
-    return (column[kept] for column in tuples)
+    gone = np.isin(tuples[-1], others[-1])  # most often all that tells: numbers of rows come once
+    if gone.any():
+        some, theirs = [column[gone] for column in tuples], np.isin(others[-1], tuples[-1])
+        gone[gone] = np.isin(_packed(some), _packed([column[theirs] for column in others]))
+    return (column[~gone] for column in tuples)
 
 
 def _packed(tuples: Sequence[Codes]) -> NDArray[Any]:

@@ -18,9 +18,10 @@ from bigjoin.index.changing import ChangingTrie, State
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.directory import Index
 from bigjoin.index.runs import Delta, Reading, read_deltas
-from bigjoin.index.trie import Codes, Trie
-from bigjoin.query.plan import Version
+from bigjoin.index.trie import Codes, Trie, single_list
+from bigjoin.query.plan import Extender, Version
 from bigjoin.query.statistics import RelationStatistics, Statistics
+from bigjoin.query.view import View, view_of
 
 
 class Versions:
@@ -68,14 +69,6 @@ class Versions:
         """Tell for each tuple whether the relation has it before the epoch."""
         columns, trie = next(iter(self.orders[read].items()))
         return trie.trie(State.BEFORE).contains([tuples[c] for c in columns])
-
-    def changed(self, read: Reading, *, insert: bool) -> bool:
-        """Tell whether an epoch inserts into a relation, or deletes from it."""
-        return read in self.orders and len(next(iter(self.orders[read].values())).deltas[insert]) > 0
-
-    def size_of_delta(self, read: Reading) -> int:
-        """Return how many tuples an epoch deletes and inserts."""
-        return sum(len(delta) for delta in next(iter(self.orders[read].values())).deltas.values())
 
     def reach_of_delta(self, relation: str) -> int:
         """Return how long the lists of the delta's pairs are together, of each pair the shorter: about what joining costs."""
@@ -151,15 +144,25 @@ class Phase:
         Some columns of a delta of rows are not the delta of pairs: a pair may have had a row before.
         """
         relations = self.statistics.relations
-        if relation not in relations or (relation, relations[relation].arity) not in self.versions.orders:
+        version = Version.DELTA if version is Version.LATER else version
+        view = view_of(relation)
+        if view is not None and (view.relation, relations[view.relation].arity) in self.versions.orders:
+            asked = ((relation, 0), columns, version)
+            if asked not in self._known:
+                self._known[asked] = self._view(view, version)
+            return self._known[asked]
+        if view is not None or (relation, relations[relation].arity) not in self.versions.orders:
             return self.index.extensions(relation, columns)
-        if version is Version.LATER:
-            version = Version.DELTA
         read = (relation, max(relations[relation].arity, len(columns), width))
         asked = (read, columns, version)
         if asked not in self._known:
             self._known[asked] = self._read(read, columns, version)
         return self._known[asked]
+
+    def seeds(self, extender: Extender) -> Trie:
+        """Return the tuples that a plan is seeded with."""
+        atom = extender.atom
+        return self.extensions(atom.relation, extender.columns, extender.version, len(atom.attributes))
 
     def _read(self, read: Reading, columns: tuple[int, ...], version: Version) -> Trie:
         if version is Version.DELTA:
@@ -169,6 +172,29 @@ class Phase:
         if len(columns) == len(self.versions.readings[read].domains):
             return trie
         return trie.roots() if len(columns) == 1 else trie.upper_levels(len(columns))
+
+    def _view(self, view: View, version: Version) -> Trie:
+        """Return the one column of a view of pairs: the values that have some pair, or one with a constant."""
+        (kept,) = view.kept
+        other, arity = 1 - kept, self.statistics.relations[view.relation].arity
+        assert arity == 2, "views of pairs"
+        constants = dict(view.constants)
+        code = self.index.code(view.relation, other, constants[other]) if other in constants else None
+        if version is not Version.DELTA:
+            lists = self.extensions(view.relation, (other, kept) if constants else (kept, other), version)
+            if not constants:
+                return lists.roots()
+            node = int(lists.nodes([np.array([code])], 1)[0]) if code is not None else -1
+            return single_list(lists.values[lists.offsets[node] : lists.offsets[node + 1]] if node >= 0 else lists.values[:0])
+        columns = self.extensions(view.relation, (kept, other), version)
+        values, others = columns.tuples(np.arange(len(columns)))
+        if constants:
+            return single_list(np.unique(values[others == code]) if code is not None else values[:0])
+        values = np.unique(values)
+        old, new = (self.extensions(view.relation, (kept, other), v) for v in (Version.OLD, Version.NEW))
+        nodes = [lists.nodes([values], len(values)).astype(np.int64) for lists in (old, new)]
+        there = [lists.offsets[n + 1] > lists.offsets[n] for lists, n in zip((old, new), nodes, strict=True)]
+        return single_list(values[there[0] != there[1]])
 
     def _state(self, version: Version) -> State:
         if version is Version.EITHER:

@@ -223,7 +223,7 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
         limits = [r for r in seed.restrictions if _last((r.smaller, r.larger), bound) == attribute]
         conditions.append(condition(attribute, limits, mine))
     names = [seed.extender.atom.attributes[c] for c in seed.extender.columns]
-    trie = index.extensions(seed.extender.atom.relation, seed.extender.columns, seed.extender.version)
+    trie = binder.extender(seed.extender).trie
     bound_seed = BoundSeed(
         BoundExtender(trie, (), 0),
         columns=tuple(names.index(a) for a in seed.attributes),

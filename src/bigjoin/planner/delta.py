@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from bigjoin.errors import QueryError
 from bigjoin.planner.break_symmetry import break_symmetry
 from bigjoin.planner.build_steps import build_steps
 from bigjoin.planner.draft import Draft
@@ -29,9 +28,8 @@ def plan_delta(draft: Draft, changing: Collection[str], *, listing: bool) -> Del
     To list matches, the updates are told apart wherever that lets symmetric atoms share a plan. To count them, only if
     matches are injective: else two atoms may be the same tuple, which only a look at each match would tell.
     """
-    _refuse_views(draft, changing)
     draft = replace(draft, statistics=_foreseen(draft.statistics), shortcuts=())
-    seeded = [atom for atom in draft.atoms if atom.relation in changing and not _is_implied(atom, draft)]
+    seeded = [atom for atom in draft.atoms if _changes(atom, changing) and not _is_implied(atom, draft)]
     negated = any(atom.negated for atom in draft.atoms)
     if not negated and (listing or draft.query.injective):
         orbits = _orbits(draft, seeded)
@@ -91,7 +89,6 @@ def _plan(draft: Draft, atom: Atom, others: Sequence[Atom], restrictions: Sequen
     first = replace(atom, relation=versioned(atom.relation, Version.DELTA), negated=False)
     drafted = replace(
         draft,
-        statistics=_all_versions(draft.statistics),
         atoms=(first, *others),
         order=_order(draft, atom),
         first=first,
@@ -153,7 +150,7 @@ def _image(draft: Draft, orbit: Sequence[Atom], member: Atom, seeded: Sequence[A
 def _marked(draft: Draft, atom: Atom) -> Draft:
     """Return a draft in which an atom is unlike all others, so that symmetries keep it."""
     marked = tuple(_at(a, Version.DELTA) if a is atom else a for a in draft.atoms)
-    return replace(draft, statistics=_all_versions(draft.statistics), atoms=marked)
+    return replace(draft, atoms=marked)
 
 
 def _at(atom: Atom, version: Version) -> Atom:
@@ -175,12 +172,6 @@ def _is_implied(atom: Atom, draft: Draft) -> bool:
     return any(_implies(other, atom) for other in draft.atoms)
 
 
-def _all_versions(statistics: Statistics) -> Statistics:
-    """Return statistics in which every version of a relation is a relation of its own."""
-    named = {versioned(name, version): r for name, r in statistics.relations.items() for version in Version}
-    return replace(statistics, relations={**statistics.relations, **named})
-
-
 def _foreseen(statistics: Statistics) -> Statistics:
     """Return what may be said of relations that change: one without loops may get some, and one that is small may grow."""
     found = {}
@@ -194,11 +185,7 @@ def _foreseen(statistics: Statistics) -> Statistics:
     return replace(statistics, relations=found)
 
 
-def _refuse_views(draft: Draft, changing: Collection[str]) -> None:
-    for atom in draft.atoms:
-        view = view_of(atom.relation)
-        if view is not None and view.relation in changing:
-            hint = "name all attributes of the atom, and bind them by other atoms"
-            raise QueryError(
-                f"'{view.relation}' with columns left out, or constants under 'not', cannot be watched", atom.span, hint
-            )
+def _changes(atom: Atom, changing: Collection[str]) -> bool:
+    """Tell whether updates change what an atom reads: a relation, or a view of one."""
+    view = view_of(atom.relation)
+    return (atom.relation if view is None else view.relation) in changing

@@ -9,12 +9,13 @@ only: their queries then differ by names.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from bigjoin.query.plan import Plan, Restriction, Version
 from bigjoin.query.query import Atom, Query
 
-_MARK = "@"
+_MARKED = re.compile(rf"(.*)@({'|'.join(version.value for version in Version)})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,13 @@ class DeltaPlan:
 
 def versioned(relation: str, version: Version) -> str:
     """Return the name that a relation has in a draft, where different versions are different relations."""
-    return f"{relation}{_MARK}{version.value}"
+    return f"{relation}@{version.value}"
 
 
 def unversioned(name: str) -> tuple[str, Version]:
     """Return the relation and the version that a name in a draft stands for."""
-    relation, mark, version = name.partition(_MARK)
-    return relation, Version(version) if mark else Version.NEW
+    marked = _MARKED.fullmatch(name)
+    return (marked[1], Version(marked[2])) if marked else (name, Version.NEW)
 
 
 def _indented(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from bigjoin.query.delta import unversioned
 from bigjoin.query.query import Atom
 from bigjoin.query.view import View, view_of
 
@@ -76,6 +77,7 @@ class Statistics:
 
     def relation(self, name: str) -> RelationStatistics:
         """Return the statistics of a relation, or of a view of one: any column order of that can be had."""
+        name, _ = unversioned(name)
         view = view_of(name)
         if view is None:
             return self.relations[name]

@@ -31,8 +31,8 @@ from bigjoin.spark.tasks import run_tasks
 PARTS = 32
 """Ranges of seeds for each task: many small ones even out what no estimate sees."""
 
-FEW = 1000
-"""Tuples of a delta for which one task is enough."""
+FEW = 1 << 16
+"""Values in the shorter lists of a delta's pairs for which one thread is enough."""
 
 ALONE = 1 << 28
 """Values in the shorter lists of a delta's pairs up to which this process finds changes itself: a Spark job takes longer."""
@@ -117,12 +117,12 @@ def find_changes(
     batch_size: int | None = None,
 ) -> Found:
     """Find what the last run of an index changes in the result of a query; matches are written if there is a folder."""
-    versions, found = begun(index), Found()
+    found = Found()
     work = [
-        (number, insert)
-        for insert in (False, True)
+        (number, phase.insert)
+        for phase in (Phase(begun(index), index, insert) for insert in (False, True))
         for number, dq in enumerate(plan.queries)
-        if versions.changed((dq.atom.relation, len(dq.atom.attributes)), insert=insert)
+        if len(phase.seeds(dq.plan.seed.extender))
     ]
     if strategy == "partitioned":
         for number, insert in work:
@@ -174,11 +174,11 @@ def _by_exchange(
 def _run(plan: DeltaPlan, index: Index, spark: Callable[[], SparkSession], workers: int | None) -> tuple[Run, int]:
     """Return how to run the delta queries, and in how many tasks each: here, unless the lists that they begin with are long."""
     versions = begun(index)
-    tuples = sum(versions.size_of_delta((dq.atom.relation, len(dq.atom.attributes))) for dq in plan.queries)
-    if tuples <= FEW:
+    relations = {dq.atom.relation for dq in plan.queries if (dq.atom.relation, 2) in versions.orders}
+    reach = sum(versions.reach_of_delta(relation) for relation in relations)
+    if reach <= FEW:
         return in_turn, 1
-    relations = {dq.atom.relation for dq in plan.queries}
-    if sum(versions.reach_of_delta(relation) for relation in relations) <= ALONE:
+    if reach <= ALONE:
         return in_threads, 2
     session = spark()
     return (lambda function, items: run_tasks(session, function, items)), workers or parallelism(session)

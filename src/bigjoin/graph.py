@@ -260,8 +260,6 @@ def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict
             raise QueryError("deduplicated rows cannot be watched: how often a row is there would have to be kept")
         if not asked.head:
             raise QueryError(f"the head of {asked.name!r} is empty, so matches have no columns", hint="list attributes")
-        if asked.optional:
-            raise QueryError("optional atoms cannot be watched", asked.optional[0].span, "watch a query with, and one without")
         found[name or asked.name] = Watched(asked, listing)
     return found
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ PARTS = 32
 
 FEW = 1 << 16
 """Values in the shorter lists of a delta's pairs for which one thread is enough."""
+
+WORKERS = 4
+"""Workers for each core, where nobody says how many."""
 
 ALONE = 1 << 28
 """Values in the shorter lists of a delta's pairs up to which this process finds changes itself: a Spark job takes longer."""
@@ -107,8 +110,9 @@ class FindChanges:
 
 
 def find_changes(
-    plan: DeltaPlan,
+    plans: Sequence[DeltaPlan],
     index: Index,
+    schema: pa.Schema,
     folder: Path | None,
     *,
     strategy: str,
@@ -116,59 +120,79 @@ def find_changes(
     workers: int | None = None,
     batch_size: int | None = None,
 ) -> Found:
-    """Find what the last run of an index changes in the result of a query; matches are written if there is a folder."""
+    """Find what the last run of an index changes in the result of a query, which is the sum of those that have plans.
+
+    Signed matches are written if there is a folder, with the columns of a schema.
+    """
     found = Found()
-    work = [
+    for plan in plans:
+        if strategy == "partitioned":
+            _by_exchange(plan, index, folder, spark(), workers, batch_size, found)
+        else:
+            _by_sharing(plan, index, folder, spark, workers, found)
+    if len(plans) > 1 or plans[0].consolidates:
+        if folder is not None:
+            _consolidate(found, schema, folder)
+        else:  # of matches that were counted, nobody knows which were created and destroyed in one epoch
+            net = found.created - found.destroyed
+            found.created, found.destroyed = max(0, net), max(0, -net)
+    return found
+
+
+def _work(plan: DeltaPlan, index: Index) -> list[tuple[int, bool]]:
+    """Return the delta queries that have anything to begin with, in each phase."""
+    return [
         (number, phase.insert)
         for phase in (Phase(begun(index), index, insert) for insert in (False, True))
         for number, dq in enumerate(plan.queries)
         if len(phase.seeds(dq.plan.seed.extender))
     ]
-    if strategy == "partitioned":
-        for number, insert in work:
-            _by_exchange(plan, index, folder, number, insert, spark(), workers, batch_size, found)
-    else:
-        run, tasks = _run(plan, index, spark, workers)
-        items = [(number, insert, task) for number, insert in work for task in range(tasks)]
-        done = run(FindChanges(index, plan, tasks, None if folder is None else str(folder)), items)
-        tallies: dict[int, Any] = {}
-        for (number, _, _), result in zip(items, done, strict=True):
-            found.add(int(result["number"]))
-            found.files += [(Path(file), rows) for file, rows in result["files"]]
-            if result["tally"]:
-                tallies[number] = np.add(tallies.get(number, 0), result["tally"])
-        found.steps = list(_steps(plan, tallies))
-    if plan.consolidates and folder is not None:
-        _consolidate(found, folder)
-    return found
+
+
+def _by_sharing(
+    plan: DeltaPlan,
+    index: Index,
+    folder: Path | None,
+    spark: Callable[[], SparkSession],
+    workers: int | None,
+    found: Found,
+) -> None:
+    """Run delta queries where every task has the whole index."""
+    run, tasks = _run(plan, index, spark, workers)
+    items = [(number, insert, task) for number, insert in _work(plan, index) for task in range(tasks)]
+    done = run(FindChanges(index, plan, tasks, None if folder is None else str(folder)), items)
+    tallies: dict[int, Any] = {}
+    for (number, _, _), result in zip(items, done, strict=True):
+        found.add(int(result["number"]))
+        found.files += [(Path(file), rows) for file, rows in result["files"]]
+        if result["tally"]:
+            tallies[number] = np.add(tallies.get(number, 0), result["tally"])
+    found.steps += _steps(plan, tallies)
 
 
 def _by_exchange(
     plan: DeltaPlan,
     index: Index,
     folder: Path | None,
-    number: int,
-    insert: bool,
     spark: SparkSession,
     workers: int | None,
     batch_size: int | None,
     found: Found,
 ) -> None:
-    """Run a delta query under the partitioned strategy."""
-    signed, phase = Signed(plan, plan.queries[number], insert), Phase(begun(index), index, insert)
+    """Run delta queries under the partitioned strategy."""
     cores = parallelism(spark)
-    many = workers or max(index.shards, 4 * cores)
-    job = partitioned.Job(
-        signed.dq.plan, phase, many, min(cores, many), batch_size or PROPOSALS, signed=None if folder is None else signed
-    )
-    if folder is None:
-        count, stats = partitioned.count(spark, job)
-        found.add(count * signed.sign * signed.each)
-        found.stats.append(stats)
-        return
-    parts = partitioned.write(spark, job, folder, ".parquet")
-    found.add(signed.sign * sum(rows for _, rows in parts))
-    found.files += parts
+    many = workers or max(index.shards, WORKERS * cores)
+    for number, insert in _work(plan, index):
+        signed, phase = Signed(plan, plan.queries[number], insert), Phase(begun(index), index, insert)
+        job = partitioned.Job(signed.dq.plan, phase, many, min(cores, many), batch_size or PROPOSALS)
+        if folder is None:
+            count, stats = partitioned.count(spark, job)
+            found.add(count * signed.sign * signed.each)
+            found.stats.append(stats)
+        else:
+            parts = partitioned.write(spark, replace(job, signed=signed), folder, ".parquet")
+            found.add(signed.sign * sum(rows for _, rows in parts))
+            found.files += parts
 
 
 def _run(plan: DeltaPlan, index: Index, spark: Callable[[], SparkSession], workers: int | None) -> tuple[Run, int]:
@@ -192,23 +216,26 @@ def _steps(plan: DeltaPlan, tallies: dict[int, Any]) -> Iterator[dict[str, Any]]
             yield {"query": number, "attribute": attribute, "prefixes": int(tally[i]), "candidates": int(tally[half + i])}
 
 
-def _consolidate(found: Found, folder: Path) -> None:
+def _consolidate(found: Found, schema: pa.Schema, folder: Path) -> None:
     """Put the signed matches of an epoch together: those that were created and destroyed within it cancel out."""
     if not found.files:
         return
-    table = pa.concat_tables(pq.read_table(file) for file, _ in found.files)
-    columns = [name for name in table.column_names if name != CHANGE]
-    keyed = table.group_by(columns).aggregate([(CHANGE, "sum")]) if columns else None
-    assert keyed is not None, "a head lists something"
+    columns = [name for name in schema.names if name != CHANGE]
+    tables = [pq.read_table(file, partitioning=None) for file, _ in found.files]
+    keyed = pa.concat_tables(_with_all(table, schema) for table in tables).group_by(columns).aggregate([(CHANGE, "sum")])
     changes = keyed[f"{CHANGE}_sum"].to_numpy()
     rows = np.repeat(np.arange(len(changes)), np.abs(changes))
     signs = pa.array(np.sign(changes[rows]).astype(np.int8))
-    whole = keyed.select(columns).take(pa.array(rows)).add_column(0, CHANGE, signs)
+    whole = keyed.select(columns).take(pa.array(rows)).add_column(0, CHANGE, signs).cast(schema)
     for file, _ in found.files:
         file.unlink()
-    found.created, found.destroyed = int((changes * (changes > 0)).sum()), int(-(changes * (changes < 0)).sum())
-    found.files = []
-    if len(whole):
-        file = folder / f"part-{uuid.uuid4().hex}.parquet"
-        pq.write_table(whole.cast(table.schema), file)
-        found.files = [(file, len(whole))]
+    found.created, found.destroyed = int(changes[changes > 0].sum()), int(-changes[changes < 0].sum())
+    found.files = [(folder / f"part-{uuid.uuid4().hex}.parquet", len(whole))] if len(whole) else []
+    for file, _ in found.files:
+        pq.write_table(whole, file)
+
+
+def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return matches with all columns, NULL in those that their part of the query does not bind."""
+    columns = {f.name: table[f.name] if f.name in table.column_names else pa.nulls(len(table), f.type) for f in schema}
+    return pa.table(columns).cast(schema)

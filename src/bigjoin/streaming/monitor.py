@@ -8,7 +8,7 @@ process that is killed before the commit has done nothing; one that is killed af
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from bigjoin.joins.bind import outputs
 from bigjoin.joins.changes import with_change
 from bigjoin.planner import delta_plan
 from bigjoin.query.delta import DeltaPlan
+from bigjoin.query.optional import branches
 from bigjoin.query.query import Query
 from bigjoin.spark.matches import schema_of
 from bigjoin.spark.session import scratch_directory
@@ -175,8 +176,13 @@ class Monitor:
             self.output = Output(self.asked, texts, _origin(index))
             self.output.clear()
 
-    def _plans(self, index: Index) -> dict[str, DeltaPlan]:
-        return {name: delta_plan(w.query, index.statistics, listing=w.listing) for name, w in self.watched.items()}
+    def _plans(self, index: Index) -> dict[str, list[DeltaPlan]]:
+        """Return the delta queries of each query, or of those that it is the sum of."""
+        known = index.statistics
+        return {
+            name: [delta_plan(branch, known, listing=watched.listing) for branch in branches(watched.query)]
+            for name, watched in self.watched.items()
+        }
 
     def _known_count(self, index: Index, name: str) -> int | None:
         """Return how many matches a query has, if it was watched until now, or there are no edges."""
@@ -246,22 +252,22 @@ class Monitor:
         index = Index(self.path, {**staged.content, "identity": identity, "files": files})
         register(index, live.versions, is_begun=True)
         folders = self._folders(epoch.number)
-        schemas = {}
-        for name, plan in self.plans.items():
-            found, order = Found(), plan.query.attributes
+        schemas = {name: _schema(plans, self.watched[name].query, index) for name, plans in self.plans.items()}
+        for name, plans in self.plans.items():
+            found, folder = Found(), folders.get(name)
             if staged.changes:
                 found = find_changes(
-                    plan,
+                    plans,
                     index,
-                    folders.get(name),
+                    schemas[name],
+                    folder,
                     strategy=self.strategy,
                     spark=self.spark,
                     workers=self.workers,
                     batch_size=self.batch_size,
                 )
-            schemas[name] = with_change(schema_of(outputs(plan.query, order, index), len(order)))
             count = self.counts[name] + found.created - found.destroyed
-            paths, schema = tuple(file for file, _ in found.files), schemas[name] if name in folders else None
+            paths, schema = tuple(file for file, _ in found.files), schemas[name] if folder is not None else None
             epoch.queries[name] = Changes(found.created, found.destroyed, count, epoch.number, paths, schema)
             epoch.found[name] = found
         if self.output is not None:
@@ -319,6 +325,15 @@ def check_ledger(index: Index, entry: Mapping[str, Any]) -> bool:
             f"batch {batch} of {source} does not follow batch {known['batch']}, the last one that {index.path} has"
         )
     return bool(batch <= known["batch"])
+
+
+def _schema(plans: Sequence[DeltaPlan], query: Query, index: Index) -> pa.Schema:
+    """Return the columns of a query's signed matches: those of all queries that it is the sum of."""
+    known: dict[str, pa.Field] = {}
+    for plan in plans:
+        order = plan.query.attributes
+        known |= {f.name: f for f in schema_of(outputs(plan.query, order, index), len(order)) if f.name not in known}
+    return with_change(pa.schema([known[name] for name in query.columns]))
 
 
 def _origin(index: Index) -> str:

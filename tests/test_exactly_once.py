@@ -1,0 +1,391 @@
+"""Epochs that are killed at any step are there whole, with all they say, or not at all; the same command goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from bigjoin.index import writer
+from bigjoin.index.directory import Index
+from bigjoin.index.manifest import read_manifest
+from bigjoin.index.run import in_turn
+from bigjoin.index.writer import verify
+from bigjoin.indexing import build_index
+from bigjoin.joins import compiled
+from bigjoin.joins.changes import CHANGE
+from bigjoin.languages import parse
+from bigjoin.planner import count_plan
+from bigjoin.query.query import Property
+from bigjoin.streaming import monitor
+from bigjoin.streaming.compaction import settled
+from bigjoin.streaming.monitor import Monitor, Watched
+from bigjoin.streaming.watch import watch_folder
+from tests.oracles import naive
+from tests.treatments import interpreted, plain, total
+
+TRIANGLE = "q(a, b, c) := edge(a, b), edge(b, c), edge(a, c)"
+OPEN = "open(a, b, c) := edge(a, b), edge(b, c), not edge(a, c), a != c"
+HEAVY = "heavy(a, b, c, e.weight) := edge(a, b, e), edge(b, c), edge(a, c), e.weight > 2"
+
+WRITING = ("open", "os.link", "os.mkdir", "os.rename", "os.truncate")
+"""What Python tells of before it happens; a file counts if it is opened to be written."""
+CLEANING = ("os.remove", "os.rmdir", "shutil.rmtree")
+UNHEARD = (
+    (os, "fsync"),
+    (os, "pwrite"),
+    (np.lib.format, "write_array"),
+    (pq.ParquetWriter, "close"),
+    (pa.ipc.RecordBatchFileWriter, "close"),
+)
+"""What it does not tell of."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A graph, epochs that change it, and what is watched meanwhile."""
+
+    edges: tuple[tuple, ...]
+    epochs: tuple[tuple[tuple, ...], ...]
+    """Updates: an edge, behind a + or a -."""
+    queries: tuple[str, ...]
+    directed: bool = True
+    compacts: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        return ["src", "dst", "weight"][: len(self.edges[0])]
+
+    @cached_property
+    def watched(self) -> dict[str, Watched]:
+        return {query.name: Watched(query) for query in map(parse, self.queries)}
+
+    def states(self) -> list[list[tuple]]:
+        """The rows of the graph before the first epoch, and after each; rows keep their places, None where one is gone."""
+        rows = list(self.edges)
+        found = [list(rows)]
+        for updates in self.epochs:
+            gone = {edge for sign, *edge in map(tuple, updates) if sign == "-" for edge in [tuple(edge)]}
+            rows = [None if row in gone else row for row in rows]
+            for sign, *edge in updates:
+                if sign == "+" and (len(edge) > 2 or tuple(edge) not in rows):
+                    rows.append(tuple(edge))
+            found.append(list(rows))
+        return found
+
+    @property
+    def final(self) -> list[tuple]:
+        """The rows after the last epoch, as an index has them."""
+        rows = [row for row in self.states()[-1] if row is not None]
+        return sorted(rows if self.directed else naive.undirected(rows))
+
+    @cached_property
+    def expected(self) -> dict[str, list[Counter]]:
+        """By query and epoch: the signed rows that brute force finds in one state and not in the other."""
+        found = {}
+        for name, watched in self.watched.items():
+            results = [Counter(self._matches(watched.query, rows)) for rows in self.states()]
+            found[name] = [
+                Counter({(1, *row): n for row, n in (after - before).items()})
+                + Counter({(-1, *row): n for row, n in (before - after).items()})
+                for before, after in zip(results, results[1:], strict=False)
+            ]
+        return found
+
+    def _matches(self, query, rows) -> list[tuple]:
+        tuples = {row[:2] for row in rows if row is not None}
+        tuples = tuples if self.directed else naive.undirected(tuples)
+        numbered = {(*row[:2], number) for number, row in enumerate(rows) if row is not None and len(row) > 2}
+        attributes, atoms, filters = plain(query)
+        every = tuple(dict.fromkeys([*attributes, *(name for _, names, _ in atoms for name in names)]))
+        domains = {name: "row" if any(len(n) == 3 and n[2] == name for _, n, _ in atoms) else "vertex" for name in every}
+        weights = {number: None if row is None else row[-1] for number, row in enumerate(rows)}
+        options = {"domains": domains, "properties": {"row": {"weight": weights}}, "symmetric": not self.directed}
+        for match in naive.matches({"edge": tuples | numbered}, every, atoms, filters, **options):
+            at = dict(zip(every, match, strict=True))
+            yield tuple(weights[at[h.attribute]] if isinstance(h, Property) else at[h] for h in query.head)
+
+
+def weighted(edges):
+    return tuple((a, b, (a + 2 * b) % 7) for a, b in edges)
+
+
+CIRCLE = tuple((a, (a + d) % 9) for a in range(9) for d in (1, 3))
+PAIRS = (
+    tuple(("+", a, (a + 2) % 9) for a in range(5)),
+    (("-", 0, 1), ("-", 4, 7), ("+", 9, 0), ("+", 9, 1), ("+", 2, 9), ("+", 1, 9)),
+    (("-", 9, 0), ("+", 0, 1), ("+", 3, 4), ("-", 7, 7), ("+", 10, 9), ("+", 10, 2)),
+)
+ROWS = tuple(tuple((sign, *row) for sign, *edge in updates for row in weighted([tuple(edge)])) for updates in PAIRS)
+LOW = tuple(sorted({tuple(sorted(edge)) for edge in CIRCLE}))
+LOW_PAIRS = tuple(tuple((sign, *sorted(edge)) for sign, *edge in updates if edge[0] != edge[1]) for updates in PAIRS)
+
+SCENARIOS = {
+    "pairs": Scenario(CIRCLE, PAIRS, (TRIANGLE,)),
+    "pairs, compacted": Scenario(LOW, LOW_PAIRS, (TRIANGLE, OPEN), directed=False, compacts=True),
+    "rows": Scenario(weighted(CIRCLE), ROWS, (HEAVY, OPEN)),
+    "rows, compacted": Scenario(weighted(CIRCLE), ROWS, (HEAVY,), compacts=True),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a scenario is played: an index, a folder of updates, and one of output."""
+
+    path: Path
+    scenario: Scenario
+
+    @property
+    def index(self) -> Path:
+        return self.path / "index"
+
+    @property
+    def output(self) -> Path:
+        return self.path / "out"
+
+    def build(self, *, epochs: int) -> None:
+        """Build the index, and have some epochs wait."""
+        (self.path / "updates").mkdir(parents=True)
+        build_index(self._table(self.scenario.edges), self.index, directed=self.scenario.directed)
+        for epoch in range(epochs):
+            self.give(epoch)
+
+    def give(self, epoch: int) -> None:
+        updates = self.scenario.epochs[epoch]
+        table = self._table([edge for _, *edge in updates]).append_column("op", pa.array([sign for sign, *_ in updates]))
+        pq.write_table(table, self.path / "updates" / f"{epoch:03}.parquet")
+
+    def _table(self, rows) -> pa.Table:
+        return pa.table({name: [row[i] for row in rows] for i, name in enumerate(self.scenario.columns)})
+
+    def watch(self) -> None:
+        """Apply the files that wait, without Spark, and with generated code that need not be compiled."""
+        few = {"FEW": 0, "SHARE": 1 << 40} if self.scenario.compacts else {"FEW": monitor.FEW}
+        with (
+            mock.patch.object(compiled, "load", interpreted),
+            mock.patch.object(writer, "in_threads", in_turn),
+            mock.patch.multiple(monitor, **few),
+        ):
+            watch_folder(
+                Monitor(
+                    self.index,
+                    self.scenario.watched,
+                    spark=None,
+                    initial=lambda index, query: total(count_plan(query, index.statistics), index),
+                    output=self.output,
+                ),
+                self.path / "updates",
+                once=True,
+            )
+
+    def rows(self, name: str) -> dict[int, Counter]:
+        """By epoch: the signed rows that whoever reads the output of a query as a table sees."""
+        folder = self.output if len(self.scenario.queries) == 1 else self.output / name
+        if not folder.is_dir():
+            return {}
+        shown = ds.dataset(folder, format="parquet", partitioning="hive")
+        if not shown.files:
+            return {}
+        columns = [column for column in shown.schema.names if column not in ("epoch", CHANGE)]
+        found: dict[int, Counter] = {int(Path(file).parent.name.partition("=")[2]): Counter() for file in shown.files}
+        for row in shown.to_table().to_pylist():
+            found[row["epoch"]][(row[CHANGE], *(row[column] for column in columns))] += 1
+        return found
+
+    def counts(self) -> list[dict]:
+        file = self.output / "_counts.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def check(self, *, finished: bool) -> int:
+        """Check that what can be seen are whole epochs, all that are committed but perhaps for the last; return how many are."""
+        committed = read_manifest(self.index)["epoch"]
+        for name, expected in self.scenario.expected.items():
+            rows = self.rows(name)
+            assert sorted(rows) == list(range(1, len(rows) + 1))
+            assert committed - (not finished) <= len(rows) <= committed
+            for epoch, found in rows.items():
+                assert found == expected[epoch - 1]
+        lines = self.counts()
+        assert [line["epoch"] for line in lines] == list(range(1, len(lines) + 1))
+        assert committed - (not finished) <= len(lines) <= committed
+        return committed
+
+    def edges(self) -> list[tuple]:
+        """The edges that the index has come to, with what they have."""
+        index = settled(Index.open(self.index))
+        verify(index)
+        ids, trie = index.dictionaries["vertex"], index.extensions("edge", (0, 1))
+        if len(self.scenario.columns) == 2:
+            return sorted(zip(*(ids.decode(c).to_pylist() for c in trie.tuples(np.arange(len(trie)))), strict=True))
+        trie = index.extensions("edge", (0, 1, 2))
+        src, dst, rows = trie.tuples(np.arange(len(trie)))
+        weights = index.properties("edge edge")["weight"].take(pa.array(rows)).to_pylist()
+        return sorted(zip(ids.decode(src).to_pylist(), ids.decode(dst).to_pylist(), weights, strict=True))
+
+
+class Doomed:
+    """Counts steps that change files, and kills its own process before one of them."""
+
+    def __init__(self, at: int, *, cleaning: bool) -> None:
+        self.left, self.events = at, CLEANING if cleaning else WRITING
+        if not cleaning:
+            for owner, name in UNHEARD:
+                self._count(owner, name)
+        sys.addaudithook(self._hear)
+
+    def _count(self, owner, name) -> None:
+        original = getattr(owner, name)
+
+        def counted(*arguments, **options):
+            self._step()
+            return original(*arguments, **options)
+
+        setattr(owner, name, counted)
+
+    def _hear(self, event, arguments) -> None:
+        if event in self.events and (event != "open" or arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+            self._step()
+
+    def _step(self) -> None:
+        self.left -= 1
+        if not self.left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def serve() -> None:
+    """Watch in processes that are forked from this one, which has everything loaded; each is killed at the step that is asked.
+
+    What the system has taken it keeps, however a process ends, so nothing waits for the disk here.
+    """
+    os.fsync = lambda descriptor: None
+    for line in sys.stdin:
+        path, name, at, cleaning = json.loads(line)
+        place, child = Place(Path(path), SCENARIOS[name]), 0
+        if at is not None:
+            child = os.fork()
+        if not child:
+            if at:
+                Doomed(at, cleaning=cleaning)
+            place.watch()
+            if at is not None:
+                os._exit(0)
+        status = os.waitpid(child, 0)[1] if child else 0
+        print(os.waitstatus_to_exitcode(status), flush=True)  # noqa: T201
+
+
+class Processes:
+    """Asks the process that serves."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", "from tests.test_exactly_once import serve; serve()"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
+        )
+
+    def watch(self, place: Place, at: int | None = 0, *, cleaning: bool = False) -> bool:
+        """Watch in a process of its own, which is killed at a step; tell whether it finished before."""
+        name = next(name for name, scenario in SCENARIOS.items() if scenario is place.scenario)
+        self.process.stdin.write(json.dumps([str(place.path), name, at, cleaning]) + "\n")
+        self.process.stdin.flush()
+        status = int(self.process.stdout.readline())
+        assert status in (0, -signal.SIGKILL)
+        return status == 0
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory):
+    serving = Processes()
+    for scenario in SCENARIOS.values():
+        place = Place(tmp_path_factory.mktemp("warm") / "place", scenario)
+        place.build(epochs=len(scenario.epochs))
+        assert serving.watch(place, None)
+    yield serving
+    serving.process.stdin.close()
+    assert serving.process.wait() == 0
+
+
+class Snapshot:
+    """A place as it was, to come back to."""
+
+    def __init__(self, place: Place) -> None:
+        self.place, self.kept = place, place.path.with_name("kept")
+        shutil.rmtree(self.kept, ignore_errors=True)
+        shutil.copytree(place.path, self.kept)
+
+    def restore(self) -> None:
+        shutil.rmtree(self.place.path)
+        shutil.copytree(self.kept, self.place.path)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_killed_at_every_step_of_an_epoch(tmp_path, processes, name):
+    """Before the commit nothing has happened; after it the epoch is there, and perhaps some work is left to finish."""
+    place = Place(tmp_path / "place", SCENARIOS[name])
+    last = len(place.scenario.epochs) - 1
+    place.build(epochs=last)
+    assert processes.watch(place)
+    place.give(last)
+    before, kills, commits = Snapshot(place), 0, 0
+    while not processes.watch(place, kills + 1):
+        kills += 1
+        if place.check(finished=False) == last:
+            assert not commits
+            continue  # the next process finds what this one has left
+        commits += 1
+        assert processes.watch(place)
+        assert place.check(finished=True) == last + 1
+        before.restore()
+    assert kills - commits >= 25
+    assert commits >= (25 if place.scenario.compacts else 10)
+    assert place.check(finished=True) == last + 1
+    assert place.edges() == place.scenario.final
+
+
+def test_killed_while_it_removes_what_one_that_was_killed_has_left(tmp_path, processes):
+    place = Place(tmp_path / "place", SCENARIOS["pairs, compacted"])
+    last = len(place.scenario.epochs) - 1
+    place.build(epochs=last)
+    assert processes.watch(place)
+    place.give(last)
+    at = next(at for at in count(20) if not processes.watch(place, at) and list(place.output.glob("_staging/*/*/*.parquet")))
+    assert place.check(finished=False) == last
+    left, kills = Snapshot(place), 0
+    while not processes.watch(place, kills + 1, cleaning=True):
+        kills += 1
+        assert place.check(finished=False) == last, at
+        assert processes.watch(place)
+        assert place.check(finished=True) == last + 1
+        left.restore()
+    assert kills >= 10
+    assert place.check(finished=True) == last + 1
+    assert place.edges() == place.scenario.final
+
+
+def test_killed_again_and_again_and_started_again(tmp_path, processes):
+    """From the first step of the first epoch on: each process gets one step further than the one before it."""
+    place = Place(tmp_path / "place", SCENARIOS["rows"])
+    place.build(epochs=len(place.scenario.epochs))
+    done = []
+    for at in count(1):
+        if processes.watch(place, at):
+            break
+        done.append(place.check(finished=False))
+    assert done == sorted(done)
+    assert set(done) >= set(range(len(place.scenario.epochs)))
+    assert place.check(finished=True) == len(place.scenario.epochs)
+    assert place.edges() == place.scenario.final

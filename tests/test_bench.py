@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,8 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from bigjoin.bench.contenders import CONTENDERS, Contender
+from bigjoin.bench import graphs
+from bigjoin.bench.contenders import CONTENDERS, Adapter, Contender
+from bigjoin.bench.feeds import Feed
 from bigjoin.bench.graphs import BUNDLED, DIRECTED, TEXT, UNDIRECTED, AbsentError, Library
+from bigjoin.bench.peers import changes
 from bigjoin.bench.peers.one_thread import Alone, Steps
 from bigjoin.bench.peers.sql import as_join, by_hand, restricted
 from bigjoin.bench.process import CutOff, Failed, Process, Reply
@@ -24,7 +29,9 @@ from bigjoin.bench.results import Line, append, geometric_mean, newest, ratio, r
 from bigjoin.bench.rounds import CountsDiffer, Limits, compare
 from bigjoin.bench.run import Bench, quick
 from bigjoin.bench.suites import PAPER, SUITES, Suite
+from bigjoin.bench.worker import serve
 from bigjoin.cli.main import cli
+from bigjoin.errors import BigjoinError
 
 TRIANGLE = Question("triangle")
 
@@ -354,3 +361,111 @@ def test_a_tiny_bench(tmp_path):
         assert found.load is not None
         assert min(found.memory.values()) > 0
         assert found.machine["cores"]
+
+
+def test_a_fraction_of_a_graph_is_a_graph(monkeypatch):
+    monkeypatch.setitem(graphs.FRACTIONS, "some", (BUNDLED, 0.5))
+    library = Library()
+    try:
+        some, again, whole = (len(pq.read_table(library.get(name, DIRECTED).path)) for name in ("some", "some", BUNDLED))
+    finally:
+        library.close()
+    assert some == again
+    assert 0.4 * whole < some < 0.6 * whole
+
+
+def test_updates_are_edges_that_were_held_back(tmp_path):
+    graph = random_graph(tmp_path, undirected=True)
+    edges = {tuple(edge.values()) for edge in pq.read_table(graph.path).to_pylist()}
+    first, later = Feed(10, 3).split(graph)
+    assert (len(first), len(later)) == (len(edges) - 30, 30)
+    assert {tuple(edge.values()) for part in (first, later) for edge in part.to_pylist()} == edges
+    assert Feed(10, 3).split(graph) == (first, later)
+    assert Feed(20, 3).write(later, tmp_path / "updates") == 2
+    assert [len(pq.read_table(file)) for file in sorted((tmp_path / "updates").iterdir())] == [20, 10]
+    assert list(map(len, Feed(10).split(graph))) == [0, len(edges)]
+    assert list(map(len, Feed(10, 2, 0.5).split(graph))) == [len(edges) // 2, 20]
+    with pytest.raises(BigjoinError, match="too few for 1,000 updates"):
+        Feed(100, 10).split(graph)
+
+
+@dataclass
+class Here:
+    """A contender in this process, with a graph."""
+
+    name: str
+    adapter: Adapter
+    graph: Input
+
+    def __post_init__(self) -> None:
+        serve(self.adapter, {"load": self.graph.as_json()})
+
+    def run(self, question: Question, *, patience: float) -> Reply:
+        return Reply(json.loads(json.dumps(serve(self.adapter, {"run": question.as_json()}))), 1000)
+
+
+def tiny(name: str, graph: Input, **options) -> Here:
+    """Seat a contender with options of a small size, and nothing else changed."""
+    known = CONTENDERS[name]
+    return Here(name, replace(known, options={**known.options, **options}).make(2), graph)
+
+
+def tiny_run(suite: str, seats: Sequence[Here], folder: Path) -> list[Line]:
+    """Ask a suite's first question, keep the results, and return them as they are read."""
+    question = SUITES[suite].questions[0]
+    times = compare(seats, question, Limits(rounds=0))
+    common = {"suite": suite, "query": question.query, "meaning": question.meaning}
+    found = [
+        line(
+            name,
+            **common,
+            graph=SUITES[suite].graphs[0],
+            cold=t.cold,
+            warm=t.warm,
+            count=None if t.count is None else str(t.count),
+            figures=t.figures,
+        )
+        for name, t in times.items()
+    ]
+    append(folder / "results.jsonl", found)
+    return found
+
+
+@pytest.mark.spark
+def test_tiny_updates(tmp_path, spark):
+    graph = random_graph(tmp_path, undirected=True)
+    feed = {"updates": 20, "epochs": 3}
+    seats = [tiny("watching", graph, **feed), tiny("no-op", graph, **feed), tiny("bigjoin", graph)]
+    watching, bare, anew = tiny_run("updates", seats, tmp_path)
+    assert watching.count == anew.count
+    assert 0 < watching.figures["changed"] < int(watching.count or 0)
+    assert len(watching.figures["epochs"]) == len(bare.figures["epochs"]) == 3
+    assert watching.seconds == pytest.approx(sum(watching.figures["epochs"][1:]) / 2)
+    assert watching.figures["process"] > 1 << 20
+    tiny_run("updates-size", [tiny(f"epoch-{size}", graph, updates=size // 10, epochs=3) for size in (10, 100)], tmp_path)
+    everything, _ = tiny_run("updates-all", [tiny("watching-all", graph, updates=60), tiny("anew", graph)], tmp_path)
+    assert everything.figures["changed"] == int(everything.count or 0)
+    tiny_run("updates-capacity", [tiny(f"capacity-{many}", graph, updates=40, epochs=2) for many in (1, 4)], tmp_path)
+    page = write_report(read(tmp_path / "results.jsonl"), tmp_path).read_text()
+    for title in ("updates a second", "epochs / counted", "peak of the process", "most received in a round"):
+        assert title in page
+
+
+@pytest.mark.spark
+def test_tiny_changes_written(tmp_path, spark, monkeypatch):
+    monkeypatch.setattr(changes, "ProcessPoolExecutor", lambda many, **_: ThreadPoolExecutor(many))  # one JVM is enough
+    graph = random_graph(tmp_path, undirected=True)
+    ours, peer = tiny_run(
+        "updates-written",
+        [tiny(name, graph, updates=20, epochs=2) for name in ("changes-written", "pyarrow-changes")],
+        tmp_path,
+    )
+    assert int(ours.count or 0) == peer.figures["changed"] > 0
+    assert "time / pyarrow's" in write_report(read(tmp_path / "results.jsonl"), tmp_path).read_text()
+
+
+def test_decades_of_a_stream(tmp_path):
+    times = [9.0, *[1.0] * 9, *[2.0] * 90, *[4.0] * 900]
+    many = line("watching-many", suite="updates-many", figures={"epochs": times, "updates": 1000, "changed": 5})
+    page = write_report([many], tmp_path).read_text()
+    assert "| bigjoin, an epoch | 1,000 µs | 2,000 µs | 4,000 µs | 4.00 | 4.00 s |" in page

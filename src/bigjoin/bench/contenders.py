@@ -61,6 +61,15 @@ WORKERS = (1, 14, 28, 56, 112, 224)
 """As in the paper's figure."""
 CUBES = (8, 64, 512)
 """Workers that are the cells of a cube."""
+EPOCH = {"updates": 100_000, "epochs": 11}
+"""Updates as most suites of changing graphs have them; the first epoch is not measured."""
+SINGLE = {"updates": 1, "epochs": 31}
+MANY = {"updates": 1_000, "epochs": 1_001}
+WRITTEN = {"updates": 100_000, "epochs": 5}
+SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+"""Updates an epoch."""
+CAPACITY = (1, 4, 16, 64)
+"""Workers of a graph that changes."""
 
 CONTENDERS: dict[str, Contender] = {
     OURS: Contender("bigjoin", "bigjoin:Bigjoin"),
@@ -106,5 +115,29 @@ CONTENDERS: dict[str, Contender] = {
     "spark-two": Contender("Spark, 2 cores", "bigjoin:Bigjoin", threads=2),
     "bigjoin-write": Contender("bigjoin", "writing:BigjoinWrite"),
     "pyarrow-write": Contender("pyarrow", "writing:PyarrowWrite"),
+    "watching": Contender("bigjoin, an epoch", "watching:Watching", options=EPOCH),
+    "no-op": Contender("a no-op, a batch", "streams:NoOp", options=EPOCH),
+    "watching-single": Contender("bigjoin, an epoch", "watching:Watching", options=SINGLE),
+    "no-op-single": Contender("a no-op, a batch", "streams:NoOp", options=SINGLE),
+    "watching-many": Contender("bigjoin, an epoch", "watching:Watching", options=MANY),
+    "no-op-many": Contender("a no-op, a batch", "streams:NoOp", options=MANY),
+    "changes-written": Contender("bigjoin, an epoch", "changes:ChangesWritten", options=WRITTEN),
+    "pyarrow-changes": Contender("pyarrow, its table", "changes:PyarrowChanges", options=WRITTEN),
+    **{
+        f"epoch-{size}": Contender(
+            f"{size:,} updates",
+            "watching:Watching",
+            options={"updates": size, "epochs": 3 if size > 100_000 else 11, "base": 0.25},
+        )
+        for size in SIZES
+    },
+    "watching-all": Contender("bigjoin, all epochs", "watching:Watching", options={"updates": 100_000, "total": True}),
+    "anew": Contender("built and counted", "watching:Anew"),
+    **{
+        f"capacity-{many}": Contender(
+            f"{many} workers", "watching:Partitioned", options={"updates": 100_000, "epochs": 4, "workers": many}
+        )
+        for many in CAPACITY
+    },
 }
 """Every contender; suites name them."""

@@ -38,6 +38,9 @@ GENERATED = {
 }
 """Name -> what `bigjoin generate` takes."""
 
+FRACTIONS = {"R-MAT 4 M, a quarter": ("R-MAT 4 M", 0.25), "R-MAT 4 M, a half": ("R-MAT 4 M", 0.5)}
+"""Name -> a graph, and the share of its rows that is kept."""
+
 _GENERATE = (sys.executable, "-c", "from bigjoin.cli.main import main; main()", "generate")
 
 
@@ -71,6 +74,8 @@ class Library:
     def _source(self, name: str) -> Path:
         if name in GENERATED:
             return self._generated(name)
+        if name in FRACTIONS:
+            return self._fraction(name)
         found = sorted(self.folder.glob(f"{name}.*")) if self.folder is not None else []
         if found:
             return found[0]
@@ -79,6 +84,15 @@ class Library:
                 return Path(file)
         where = f"not in {self.folder}" if self.folder is not None else "give its folder with --data"
         raise AbsentError(f"{name} is skipped: {where}")
+
+    def _fraction(self, name: str) -> Path:
+        target = self._scratch / f"{name}.parquet"
+        whole, share = FRACTIONS[name]
+        if not target.exists():
+            src, dst = _edges(self._source(whole))
+            kept = np.random.default_rng(1).random(len(src)) < share
+            pq.write_table(pa.table({"src": src[kept], "dst": dst[kept]}), target)
+        return target
 
     def _generated(self, name: str) -> Path:
         target = self._scratch / name.replace(" ", "-").replace(",", "")

@@ -8,6 +8,8 @@ import signal
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
+from typing import Self
 
 
 def family(pid: int) -> Iterator[int]:
@@ -33,6 +35,29 @@ def _held(pid: int) -> int:
     except OSError:
         return 0
     return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)) * 1024
+
+
+class Peak:
+    """The most bytes that this process holds while a block runs, looked at every few milliseconds."""
+
+    LOOK = 0.02
+    bytes = 0
+
+    def __enter__(self) -> Self:
+        self._done = Event()
+        self._looking = Thread(target=self._look, daemon=True)
+        self._looking.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._looking.join()
+
+    def _look(self) -> None:
+        while True:
+            self.bytes = max(self.bytes, held([os.getpid()]))
+            if self._done.wait(self.LOOK):
+                return
 
 
 def end(pid: int) -> None:

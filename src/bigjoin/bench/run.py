@@ -93,6 +93,8 @@ class Bench:
 
     def _on_graph(self, suite: Suite, graph: Input) -> Iterator[Line]:
         limits = self.limits if suite.cut_off is None else replace(self.limits, cut_off=suite.cut_off)
+        if suite.rounds is not None:
+            limits = replace(limits, rounds=min(limits.rounds, suite.rounds))
         with self._seated(suite, graph) as seats:
             for question in suite.questions if seats else ():
                 title = f"{suite.name}, {graph.name}, {question.title}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bigjoin.bench.contenders import BATCHES, CUBES, OURS, WORKERS
-from bigjoin.bench.graphs import BUNDLED, DIRECTED, RAW, TEXT, UNDIRECTED
+from bigjoin.bench.contenders import BATCHES, CAPACITY, CUBES, OURS, SIZES, WORKERS
+from bigjoin.bench.graphs import BUNDLED, DIRECTED, FRACTIONS, RAW, TEXT, UNDIRECTED
 from bigjoin.bench.question import DISTINCT, UNIQUE, Question
 from bigjoin.errors import BigjoinError, did_you_mean
 
@@ -32,6 +32,8 @@ class Suite:
     """Contenders that are shown, and left out of the ratios."""
     cut_off: float | None = None
     """Seconds that a run may take, where the usual ones are too few for the least of ours."""
+    rounds: int | None = None
+    """Warm runs at most, where one run is many epochs."""
     versus: bool = True
     """Whether ours is measured against peers; else all of them are ours, and a table of the suite's own compares them."""
 
@@ -50,6 +52,10 @@ def _asked(queries: tuple[str, ...], *meanings: str) -> tuple[Question, ...]:
 
 
 _TRIANGLE = _asked(("triangle",))
+_TRIANGLE_ONCE = _asked(("triangle",), UNIQUE)
+_CHANGING = "R-MAT 4 M"
+_LONG = 3600.0
+"""Seconds that a stream of many epochs may take."""
 
 SUITES: dict[str, Suite] = {
     suite.name: suite
@@ -237,6 +243,96 @@ SUITES: dict[str, Suite] = {
             DIRECTED,
             _TRIANGLE,
             ("bigjoin-write", "pyarrow-write"),
+        ),
+        Suite(
+            "updates",
+            "Counts of a graph that changes",
+            "Undirected, each subgraph once. Edges are inserted by a stream of Parquet files of 100,000 updates, a file an "
+            "epoch, strategy `shared`; the count is kept, and has to be that of a new index of all edges. Times are those "
+            "that Spark gives for a trigger: reading the file, the epoch, its commit and Spark's checkpoint, the mean of "
+            "ten epochs. The *no-op* is a stream over the same files whose batches are one job in Python that gives back "
+            "what it gets. Beside them a count of all matches in an index that is there.",
+            (_CHANGING,),
+            UNDIRECTED,
+            _asked(("triangle", "4-clique", "diamond"), UNIQUE),
+            ("watching", "no-op", OURS),
+            beside=(OURS,),
+            cut_off=_LONG,
+            rounds=3,
+        ),
+        Suite(
+            "updates-single",
+            "The least that an epoch takes",
+            "The same with one edge an epoch, the mean of thirty epochs.",
+            (_CHANGING,),
+            UNDIRECTED,
+            _TRIANGLE_ONCE,
+            ("watching-single", "no-op-single"),
+            cut_off=_LONG,
+            rounds=3,
+        ),
+        Suite(
+            "updates-written",
+            "Writing what changed",
+            "Undirected triangles that 100,000 updates an epoch create, written to the output folder of a watch and committed, "
+            "join and Spark included; beside pyarrow writing the same table from memory to one Parquet file, in one thread and "
+            "without syncing it. *Count* is the rows of all epochs.",
+            (_CHANGING,),
+            UNDIRECTED,
+            _TRIANGLE_ONCE,
+            ("changes-written", "pyarrow-changes"),
+            cut_off=_LONG,
+            rounds=3,
+        ),
+        Suite(
+            "updates-many",
+            "One epoch after another",
+            "A thousand epochs of a thousand updates, triangles counted: whether an epoch takes longer the more there were "
+            "before it. The no-op shows what Spark's own log of the stream adds.",
+            (_CHANGING,),
+            UNDIRECTED,
+            _TRIANGLE_ONCE,
+            ("watching-many", "no-op-many"),
+            cut_off=_LONG,
+            rounds=0,
+        ),
+        Suite(
+            "updates-size",
+            "Updates in small portions and in large ones",
+            "Undirected triangles, counted, a quarter of the graph there first: ten epochs of each size, two of the largest. "
+            "Memory is the peak of the process that finds the changes, without the JVM's.",
+            (_CHANGING,),
+            UNDIRECTED,
+            _TRIANGLE_ONCE,
+            tuple(f"epoch-{size}" for size in SIZES),
+            cut_off=_LONG,
+            rounds=0,
+            versus=False,
+        ),
+        Suite(
+            "updates-all",
+            "From an empty graph",
+            "Every edge comes as an update, 100,000 an epoch, triangles counted in each; against building an index of all "
+            "edges and counting once.",
+            (_CHANGING,),
+            UNDIRECTED,
+            _TRIANGLE_ONCE,
+            ("watching-all", "anew"),
+            cut_off=_LONG,
+            rounds=1,
+        ),
+        Suite(
+            "updates-capacity",
+            "A graph that changes, dealt to workers",
+            "Undirected triangles, counted, strategy `partitioned`, 100,000 updates an epoch, the mean of three epochs: "
+            "parts of a graph, and workers, on the same two cores, and what each worker would hold on a cluster.",
+            (*FRACTIONS, _CHANGING),
+            UNDIRECTED,
+            _TRIANGLE_ONCE,
+            tuple(f"capacity-{many}" for many in CAPACITY),
+            cut_off=_LONG,
+            rounds=1,
+            versus=False,
         ),
     )
 }

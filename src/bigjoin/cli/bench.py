@@ -58,6 +58,13 @@ def bench(
       cold         a whole command, against Spark's own start
       cost         one thread without Spark, against Spark
       write        matches to Parquet, against pyarrow
+      updates      counts kept through epochs of 100,000 updates, against a no-op
+      updates-single    the same with one update an epoch
+      updates-written   matches that updates create, to Parquet, against pyarrow
+      updates-many      a thousand epochs, one after another
+      updates-size      10 to 1,000,000 updates an epoch, and memory
+      updates-all       a whole graph as updates, against building and counting
+      updates-capacity  updates under the partitioned strategy, by workers
 
     Peers are optional: pip install 'bigjoin[bench]'. Counts are compared before a time is kept.
     """  # noqa: D301 - click reads the backspace: what follows is not wrapped

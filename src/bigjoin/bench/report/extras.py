@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from bigjoin.bench.contenders import CONTENDERS, OURS
 from bigjoin.bench.report import paper
 from bigjoin.bench.report.cells import MISSING, by_cell, seconds, table
+from bigjoin.bench.report.updates import TABLES
 from bigjoin.bench.results import Line
 
 LONG = 5.0
@@ -196,6 +197,7 @@ EXTRAS: dict[str, Callable[[Sequence[Line]], str]] = {
     "foil": intermediate,
     "cost": cost,
     "directed": index_and_run,
+    **TABLES,
 }
 """Suite -> what it shows beyond the tables of all suites."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import fmean
 
 from bigjoin.bench.contenders import CONTENDERS
 from bigjoin.bench.report.cells import by_cell
 from bigjoin.bench.report.tables import present
+from bigjoin.bench.report.updates import updates_a_second
 from bigjoin.bench.results import Line
 from bigjoin.bench.suites import Suite
 
@@ -30,6 +32,10 @@ def draw(suite: Suite, lines: Sequence[Line], file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     if suite.name in CURVES:
         curves(suite, lines, file)
+    elif suite.name in PANELS:
+        panels(suite, lines, file)
+    elif suite.name == "updates-many":
+        over_epochs(lines, file)
     else:
         plot(suite, lines, file)
 
@@ -58,6 +64,29 @@ CURVES: dict[str, tuple[str, tuple[tuple[str, Callable[[Line], float]], ...]]] =
 """Suite -> what its contenders' names end with, and the curves over it."""
 
 
+PANELS: dict[str, tuple[str, tuple[tuple[str, Callable[[Line], float]], ...]]] = {
+    "updates-size": (
+        "updates an epoch",
+        (
+            ("updates a second", updates_a_second),
+            ("peak memory of the process, MB", lambda line: line.figures["process"] / 2**20),
+        ),
+    ),
+    "updates-capacity": (
+        "workers",
+        (
+            ("updates a second", updates_a_second),
+            ("index tuples of a worker, max", lambda line: line.figures["index_tuples"]["max"]),
+            ("peak memory of a task's process, MB", lambda line: line.figures["peak_memory"] / 2**20),
+        ),
+    ),
+}
+"""Suite -> what its contenders' names end with, and what is drawn over it, each on its own scale, a curve a graph."""
+
+STRETCH = 20
+"""Epochs whose mean is one point of a curve."""
+
+
 def curves(suite: Suite, lines: Sequence[Line], file: Path) -> None:
     """Draw figures over the number that contenders differ in, both on logarithmic scales."""
     from matplotlib import pyplot
@@ -73,6 +102,48 @@ def curves(suite: Suite, lines: Sequence[Line], file: Path) -> None:
     axes.set_xticks([x for x, _ in measured], [f"{x:,}" for x, _ in measured])
     axes.xaxis.set_minor_formatter("")
     axes.set_xlabel(title)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def panels(suite: Suite, lines: Sequence[Line], file: Path) -> None:
+    """Draw figures beside each other over the number that contenders differ in, with a curve for each graph."""
+    from matplotlib import pyplot
+
+    title, shown = PANELS[suite.name]
+    figure, every = pyplot.subplots(1, len(shown), figsize=(4.2 * len(shown), 3.2), layout="constrained")
+    for axes, (label, value) in zip(every, shown, strict=True):
+        for graph in dict.fromkeys(line.graph for line in lines):
+            mine = [line for line in lines if line.graph == graph and line.figures]
+            points = sorted((int(line.contender.rpartition("-")[2]), value(line)) for line in mine)
+            axes.plot([x for x, _ in points], [y for _, y in points], "o-", label=graph)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xticks([x for x, _ in points], [f"{x:,}" for x, _ in points])
+        axes.xaxis.set_minor_formatter("")
+        axes.set_xlabel(title)
+        axes.set_title(label, fontsize=9)
+        axes.grid(alpha=0.3)
+    every[0].legend(frameon=False)
+    figure.savefig(file, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def over_epochs(lines: Sequence[Line], file: Path) -> None:
+    """Draw the times of a stream's epochs one after another, by contender."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 3.5))
+    for line in lines:
+        times = line.figures.get("epochs", [])[1:]
+        starts = range(0, len(times), STRETCH)
+        means = [fmean(times[start : start + STRETCH]) for start in starts]
+        axes.plot([start + STRETCH // 2 for start in starts], means, label=CONTENDERS[line.contender].label)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(f"epoch (means of {STRETCH})")
+    axes.set_ylabel("seconds")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(file, bbox_inches="tight", metadata={"Date": None})

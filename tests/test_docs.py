@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
+from collections import Counter
+from importlib.resources import as_file, files
+from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -58,6 +63,64 @@ def test_examples_run(example, tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == example.with_suffix(".out").read_text()
+
+
+def program(name):
+    """Return an example as a module, without running it."""
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name=name))
+
+
+def test_rings_of_the_payments_example_by_brute_force():
+    payments = [row for row in program("payments").generated_payments().itertuples(index=False, name=None) if row[2] >= 500]
+
+    def rings(path):
+        start, end, first, last = path[0][0], path[-1][1], path[0][3], path[-1][3]
+        if len(path) >= 3 and end == start:
+            yield path
+        elif len(path) < 5 and len({row[0] for row in path} | {end}) == len(path) + 1:
+            for row in payments:
+                if row[0] == end and last < row[3] < first + 5:
+                    yield from rings([*path, row])
+
+    found = sorted((path for row in payments for path in rings([row])), key=lambda path: (path[-1][3], len(path), path))
+    told = [f"day {p[-1][3]}:{''.join(f' {src} -({paid})->' for src, _, paid, _ in p)} {p[0][0]}" for p in found]
+    threes = sum(len(path) == 3 for path in found)
+    *lines, signed, after = (ROOT / "examples" / "payments.out").read_text().splitlines()
+    assert lines == told
+    assert signed.endswith(str({1: threes, -1: threes}))
+    assert after.endswith(str({f"ring{n}": sum(len(p) == n and p[0][3] > 10 - 5 for p in found) for n in (3, 4, 5)}))
+
+
+def test_groups_of_the_social_example_by_brute_force():
+    social = program("social")
+    with as_file(files("bigjoin.data") / "soc-Epinions1.txt.gz") as path:
+        friends = social.read_friends(path)
+    graph = {person: set(others) for person, others in friends.items()}
+    count, lines = 5_803_397, ["groups of four at first: 5,803,397"]  # the published count
+
+    def groups(a, b):
+        return [{a, b, c, d} for c, d in combinations(sorted(graph[a] & graph[b]), 2) if d in graph[c]]
+
+    for week in (1, 2, 3):
+        updates = social.generated_week(friends, week)
+        gone, came, members = [], [], Counter()
+        ended = {frozenset(u[:2]) for u in updates if u[2] == "-"}
+        begun = {frozenset(u[:2]) for u in updates if u[2] == "+" and u[0] != u[1]}
+        ended, begun = {e for e in ended - begun if min(e) in graph[max(e)]}, {e for e in begun if min(e) not in graph[max(e)]}
+        for a, b in ended:
+            gone += groups(a, b)
+            graph[a].remove(b), graph[b].remove(a)
+        for a, b in begun:
+            came += groups(a, b) if b not in graph[a] else []
+            graph[a].add(b), graph[b].add(a)
+        count += len(came) - len(gone)
+        changes = f"groups: +{len(came):,} -{len(gone):,}, now {count:,}"
+        lines.append(f"week {week}: {len(begun)} friendships begun, {len(ended)} ended; {changes}")
+        members.update(person for group in came for person in group)
+        most, person = max((n, person) for person, n in members.items())
+        lines.append(f"  person {person} is in {most:,} of the new ones")
+    lines.append(f"counted from nothing: {count:,}")
+    assert (ROOT / "examples" / "social.out").read_text().splitlines() == lines
 
 
 def write_cli_reference():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.catalogue import sample
 from bigjoin.index.changing import ChangingTrie, State
-from bigjoin.index.dictionary import Dictionary
+from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.directory import VERTEX, Index, key
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
@@ -20,6 +20,9 @@ from bigjoin.index.values import take
 from bigjoin.index.versions import Versions
 from bigjoin.ingest.assembly import degree_sections, degrees_of
 from bigjoin.ingest.ids import write_table
+
+ALONE = 1 << 16
+"""Vertices without an edge that are worth to be forgotten, at least."""
 
 
 def compact(index: Index, versions: Versions, folder: Path) -> dict[str, Any]:
@@ -33,13 +36,41 @@ def compact(index: Index, versions: Versions, folder: Path) -> dict[str, Any]:
     return {**content, "relations": relations, "domains": domains, "degrees": degree_sections(degrees)}
 
 
+def _ranks(dictionary: Dictionary | RowNumbers, live: NDArray[np.int64] | None) -> NDArray[Any]:
+    """Return the ranks of the ids that are left among themselves."""
+    if live is None:
+        return dictionary.ranks
+    if isinstance(dictionary, RowNumbers):
+        return np.arange(len(live), dtype=np.uint32)
+    ranks = np.empty(len(live), dictionary.ranks.dtype)
+    ranks[np.argsort(dictionary.ranks[live])] = np.arange(len(live), dtype=ranks.dtype)
+    return ranks
+
+
 class _Compaction:
     """The files of one compaction."""
 
     def __init__(self, index: Index, versions: Versions, folder: Path) -> None:
         self.index, self.versions, self.folder = index, versions, folder
         self.live: dict[str, NDArray[np.int64]] = {}
-        """By domain of rows: the numbers of those that are left, if some are gone."""
+        """By domain: the codes that are left, in their order, if some are gone."""
+        joined = self.joined_vertices()
+        if joined is not None:
+            self.live[VERTEX] = joined
+
+    def joined_vertices(self) -> NDArray[np.int64] | None:
+        """Return the vertices that have an edge, if most have none and nothing else is known of these: a window moves on."""
+        size = self.index.statistics.domains[VERTEX]
+        labelled = any(relation.arity == 1 for relation in self.index.statistics.relations.values())
+        if labelled or VERTEX in self.index.statistics.properties:
+            return None
+        has = np.zeros(size, np.bool_)
+        for (_, width), orders in self.versions.orders.items():
+            for trie in orders.values() if width == 2 else ():
+                offsets, places = trie.levels[0][0].filled, trie.places[State.BEFORE].filled.astype(np.int64)
+                has[: len(places)] |= offsets[places + 1] > offsets[places]
+        alone = size - int(has.sum())
+        return np.flatnonzero(has) if alone > max(ALONE, size // 2) else None
 
     def name(self, file: str) -> str:
         return f"{self.folder.name}/{file}"
@@ -83,15 +114,21 @@ class _Compaction:
             if id(trie) not in written:
                 levels = self.levels(trie)
                 written[id(trie)] = self.order(f"{name}.{'-'.join(map(str, columns))}", levels)
-                tries.append(Trie(levels, shards=Shards(self.index.shards, len(trie.places[0].filled))))
+                tries.append(Trie(levels, shards=Shards(self.index.shards, len(levels[0].offsets) - 1)))
             found[key(columns)] = written[id(trie)]
         return found, tries
 
     def levels(self, trie: ChangingTrie) -> tuple[Level, ...]:
         """Return the levels of a trie, lists shard after shard."""
         places = trie.places[State.BEFORE].filled
+        kept = self.live.get(VERTEX)
+        places = places if kept is None else places[kept]
         shards = Shards(self.index.shards, len(places))
-        return trie.compact(places[shards.codes(np.arange(len(places)))])
+        levels = trie.compact(places[shards.codes(np.arange(len(places)))])
+        if kept is None:
+            return levels
+        coded = np.searchsorted(kept, levels[0].values).astype(levels[0].values.dtype)
+        return (Level(levels[0].offsets, coded), *levels[1:])
 
     def order(self, stem: str, levels: Any, *further: str) -> dict[str, Any]:
         entries = []
@@ -109,14 +146,13 @@ class _Compaction:
         grown = self.index.manifest["domains"][name].get("stored", entry["size"]) != entry["size"]
         if live is None and not grown:
             return entry
-        if live is not None:
+        if live is not None and name != VERTEX:
             entry.setdefault("next", entry["size"])  # numbers of rows that are gone are not given again
         if live is not None or isinstance(dictionary, Dictionary):
             codes = np.arange(entry["size"]) if live is None else live
             ids = dictionary.decode(codes)
             write_table(pa.table({"id": ids}), self.folder / f"{stem}.ids.arrow")
-            ranks = dictionary.ranks if live is None else np.arange(len(live), dtype=np.uint32)
-            np.save(self.folder / f"{stem}.ranks.npy", ranks)
+            np.save(self.folder / f"{stem}.ranks.npy", _ranks(dictionary, live))
             entry |= {"size": len(codes), "ids": [self.name(f"{stem}.ids.arrow")], "ranks": self.name(f"{stem}.ranks.npy")}
         if entry.get("properties"):
             properties = self.index.properties(name)

@@ -21,6 +21,7 @@ from bigjoin.query.query import Query
 from bigjoin.spark.choose import choose
 from bigjoin.spark.session import scratch_directory
 from bigjoin.streaming.compaction import settled
+from bigjoin.streaming.initial import count_here, is_small
 from bigjoin.streaming.monitor import Epoch, Monitor, Watched
 from bigjoin.streaming.watch import Batches, check_checkpoint, read_file
 from bigjoin.verbs import Verbs
@@ -225,6 +226,8 @@ class Graph(Verbs):
 
     def counted(self, index: Index, query: Query, spark: Callable[[], SparkSession] | None = None) -> int:
         """Return how many matches a query has in an index of this graph."""
+        if is_small(index):
+            return count_here(index, query)
         return int(self._over(index, spark=spark() if spark is not None else self._spark).count(query))
 
     def strategy_for_updates(self, strategy: str) -> str:
@@ -254,7 +257,7 @@ def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict
     found = {}
     for name, query in named.items():
         asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
-        if name and (not NAME.fullmatch(name)):
+        if name and name != asked.name and not NAME.fullmatch(name):
             raise BigjoinError(f"{name!r} cannot name a query: use letters, digits and _")
         if asked.deduplicate and asked.projects:
             raise QueryError("deduplicated rows cannot be watched: how often a row is there would have to be kept")

@@ -161,7 +161,7 @@ class Monitor:
     def _open(self) -> None:
         remove_old(self.path)
         index = Index.open(self.path)
-        if "output" in index.manifest:
+        if "output" in index.manifest and Path(index.manifest["output"]["path"]).is_dir():  # else it was removed since
             publish(index.manifest["output"])
         self.plans = self._plans(index)
         if index.runs and any(self._known_count(index, name) is None for name in self.watched):
@@ -214,10 +214,7 @@ class Monitor:
             live.committed(index, staged)
             self.counts = {name: changes.count for name, changes in epoch.queries.items()}
             if self.output is not None:
-                publish(index.manifest["output"])
-                for name, changes in epoch.queries.items():
-                    folder = self.output.path / self.output.folder(name, epoch.number)
-                    changes.files = tuple(folder / file.name for file in changes.files)
+                self._publish(self.output, epoch, live)
             self._tend(live)
         epoch.seconds = time.perf_counter() - started
         return epoch
@@ -280,6 +277,15 @@ class Monitor:
             return self.output.stage(epoch)
         listed = [name for name, watched in self.watched.items() if watched.listing]
         return {name: scratch_directory("changes") for name in listed}
+
+    def _publish(self, output: Output, epoch: Epoch, live: Live) -> None:
+        """Move the matches of a committed epoch to their place; if that fails, the index is opened again, which does it."""
+        self.live = None
+        publish(live.index.manifest["output"])
+        self.live = live
+        for name, changes in epoch.queries.items():
+            folder = output.path / output.folder(name, epoch.number)
+            changes.files = tuple(folder / file.name for file in changes.files)
 
     def _sections(self, live: Live, epoch: Epoch, ledger: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return what the manifest says beside the graph: counts, ledger, and the output that is to be finished."""

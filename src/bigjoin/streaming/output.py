@@ -73,7 +73,8 @@ class Output:
             for file in folder.iterdir():
                 sync(file)
             sync(folder)
-        sync(self.path / STAGING)
+        for made in {*(folder.parent for folder in folders.values()), self.path / STAGING, self.path}:
+            sync(made)
 
     def entry(self, epoch: int, line: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the manifest says of an epoch's output, for whoever has to finish it."""
@@ -91,14 +92,17 @@ class Output:
 def publish(entry: Mapping[str, Any]) -> None:
     """Finish the output of a committed epoch: rename its folders, and add its line, if that was not done before."""
     path = Path(entry["path"])
+    changed = {path}
     try:
         for folder in entry["folders"]:
             staged, final = path / STAGING / folder, path / folder
             if staged.is_dir() and not final.exists():
                 final.parent.mkdir(parents=True, exist_ok=True)
                 staged.rename(final)
-                sync(final.parent)
+                changed.add(final.parent)
         _add_line(path / COUNTS, entry["line"])
+        for folder in changed:
+            sync(folder)
     except OSError as error:
         raise OutputError(f"the output folder {path} cannot be written: {reason(error)}") from None
 

@@ -123,7 +123,7 @@ def _as_ids(column: pa.ChunkedArray, ids: pa.DataType, name: str, source: str) -
 
 def _signs(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.bool_]:
     """Tell for each update whether it is an insertion."""
-    if pa.types.is_integer(column.type):
+    if pa.types.is_integer(column.type) or pa.types.is_null(column.type):  # a file of titles alone says no type
         column = column.cast(pa.string())
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         raise SourceError(f"column {name!r} of {source} is {column.type}; it says + or -, insert or delete, 1 or -1")

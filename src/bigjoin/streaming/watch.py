@@ -18,11 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import Index
+from bigjoin.ingest.columns import id_type
 from bigjoin.ingest.table import edge_columns
 from bigjoin.paths import is_remote
 from bigjoin.query.query import Query
 from bigjoin.streaming.monitor import Epoch, Monitor, Watched
-from bigjoin.streaming.updates import OP
+from bigjoin.streaming.updates import OP, read_updates
 from bigjoin.streaming.window import Window
 
 SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv", ".txt")
@@ -163,6 +164,7 @@ def empty_like(file: Path) -> pa.Table:
     ends = edge_columns(table.column_names)
     if ends is None:
         raise SourceError(f"{file} has no columns src and dst; its columns are: {', '.join(table.column_names) or 'none'}")
+    read_updates(table, id_type(table[ends[0]].type, ends[0], str(file)), str(file))  # or an index would be left behind
     further = [name for name in table.column_names if name not in ends and name.lower() != OP]
     return table.select([*ends, *further]).slice(0, 0)
 

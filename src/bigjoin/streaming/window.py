@@ -36,6 +36,8 @@ class Window:
 
     def load(self, index: Index, versions: Versions) -> None:
         """Begin with the rows of an index."""
+        if self.relation not in index.statistics.relations:
+            self.relation = _only_relation(index, self.column)
         relation = index.statistics.relations[self.relation]
         columns = index.properties(relation.rows.domains[2]) if relation.rows is not None else {}
         if self.column not in columns:
@@ -98,6 +100,16 @@ class Window:
     def undo(self) -> None:
         """Forget what an epoch would have changed."""
         self.next_clock, self.added, self.gone, self.deleted = self.clock, [], 0, np.empty(0, np.int64)
+
+
+def _only_relation(index: Index, column: str) -> str:
+    """Return the relation whose rows have a column, where none has the usual name."""
+    relations = index.statistics.relations
+    found = [n for n, r in relations.items() if r.rows is not None and column in index.properties(r.rows.domains[2])]
+    if len(found) != 1:
+        known = f"{', '.join(found)} have" if found else "no relation has"
+        raise BigjoinError(f"edges expire by a column of one relation, and of {index.path} {known} {column!r}")
+    return found[0]
 
 
 def _none() -> Rows:

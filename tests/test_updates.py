@@ -1,0 +1,295 @@
+"""Updates from tables to signed matches: random histories against a model that applies them one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import bigjoin as bj
+from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.index.directory import Index
+from bigjoin.indexing import build_index
+from bigjoin.ingest import compact
+from bigjoin.joins import compiled
+from bigjoin.languages import parse
+from bigjoin.streaming import monitor
+from bigjoin.streaming.compaction import settled
+from bigjoin.streaming.monitor import Monitor, Watched
+from bigjoin.streaming.window import Window
+from tests.oracles import naive
+from tests.treatments import interpreted, plain
+
+PAIRS = [
+    "q(a,b,c) := edge(a,b), edge(b,c), edge(c,a)",
+    "q(a,b,c) := edge(a,b), edge(b,c), not edge(a,c)",
+    "q(a,b) := edge(a,b), a < b",
+    "q(a,b,c,d) := edge(a,b), edge(b,c), edge(c,d), edge(d,a)",
+    "q(a,b,c,d) := edge(a,b), edge(a,c), edge(a,d), edge(b,c)",
+    "q(a) := edge(a,a)",
+]
+ROWS = [
+    "q(a,b,e) := edge(a,b,e), e.w > 3",
+    "q(a,b,c,e,f) := edge(a,b,e), edge(b,c,f), e.w < f.w",
+    "q(a,b,c) := edge(a,b), edge(b,c), edge(c,a)",
+    "q(a,b,e,f) := edge(a,b,e), edge(a,b,f), e.w <= f.w",
+    "q(a,b,c,e,f,g) := edge(a,b,e), edge(b,c,f), edge(c,a,g), e.t < f.t",
+]
+IDS = [list(range(5)), [10, -4, 7, 99, 3, 55], list("abcde")]
+LENGTH = 3
+"""Of the window."""
+
+
+class Model:
+    """A graph as a list of rows (src, dst, w, t, number), changed one update after the other."""
+
+    def __init__(self, random):
+        self.random = random
+        self.ids, self.directed = random.choice(IDS), random.random() < 0.6
+        self.rowwise, self.ordered = random.random() < 0.5, random.random() < 0.4
+        self.window = self.rowwise and random.random() < 0.4
+        self.text = random.choice(ROWS if self.rowwise else PAIRS)
+        flags = [{}, {}, {"distinct": True}, {"unique": True}] + ([] if self.rowwise else [{"induced": True}])
+        self.flags = random.choice(flags)
+        self.query = parse(self.text, **self.flags)
+        self.rows, self.numbers = [], 0
+        self.base = [(*self.pair(), random.randrange(8), 0) for _ in range(random.choice([0, 0, 3, 8]))]
+        for src, dst, w, t in self.base:
+            self.insert(src, dst, w, t)
+        self.clock = 0 if self.rows else -(10**9)
+
+    def pair(self):
+        return self.random.choice(self.ids), self.random.choice(self.ids)
+
+    def ends(self, src, dst):
+        return (src, dst) if self.directed else tuple(sorted((src, dst)))
+
+    def insert(self, src, dst, w, t):
+        loop = src == dst and not self.directed
+        ends = self.ends(src, dst)
+        if not loop and (self.rowwise or all(row[:2] != ends for row in self.rows)):
+            self.rows.append((*ends, w, t, self.numbers))
+        self.numbers += 1 if self.rowwise else 0  # a loop of the source keeps its number
+
+    def updates(self, epoch):
+        """A table of updates, which are applied here."""
+        drawn = []
+        for _ in range(self.random.choice([0, 1, 3, 8])):
+            insert, late = self.random.random() < 0.7, self.random.choice([0, 0, 0, 4])
+            w = self.random.randrange(8) if insert or self.random.random() < 0.5 else None
+            t = 2 * epoch + self.random.randrange(3) - late if insert else None
+            drawn.append((*self.pair(), insert, w, t, self.random.randrange(4)))
+        self.apply(sorted(drawn, key=lambda u: u[5] if self.ordered else u[2]))
+        kind = pa.int64() if isinstance(self.ids[0], int) else pa.string()
+        columns = {
+            "src": pa.array([u[0] for u in drawn], kind),
+            "dst": pa.array([u[1] for u in drawn], kind),
+            "op": pa.array(["+" if u[2] else "-" for u in drawn], pa.string()),
+        }
+        if self.ordered:
+            columns["s"] = pa.array([u[5] for u in drawn], pa.int64())
+        if self.rowwise:
+            columns |= {name: pa.array([u[i] for u in drawn], pa.int64()) for name, i in (("w", 3), ("t", 4))}
+        return pa.table(columns)
+
+    def apply(self, updates):
+        before, first = len(self.rows), self.numbers
+        if self.window:
+            self.clock = max([self.clock, *(u[4] for u in updates if u[2] and (self.directed or u[0] != u[1]))])
+        kept = self.rows[:before]
+        fresh = []
+        for src, dst, insert, w, t, _ in updates:
+            ends = self.ends(src, dst)
+            if src == dst and not self.directed:
+                continue
+            if insert:
+                late = self.window and t <= self.clock - LENGTH
+                if not late and (self.rowwise or all(row[:2] != ends for row in kept + fresh)):
+                    fresh.append((*ends, w, t, None))
+            else:
+                gone = [row for row in kept + fresh if row[:2] == ends and (w is None or not self.rowwise or row[2] == w)]
+                kept = [row for row in kept if row not in gone]
+                fresh = [row for row in fresh if row not in gone]
+        if self.window:
+            kept = [row for row in kept if row[3] > self.clock - LENGTH]
+        self.rows = kept + [(*row[:4], first + i) for i, row in enumerate(fresh)]
+        self.numbers = first + (len(fresh) if self.rowwise else 0)
+
+    @property
+    def tuples(self):
+        found = set()
+        for src, dst, _, _, number in self.rows:
+            for ends in {(src, dst)} if self.directed else {(src, dst), (dst, src)}:
+                found |= {ends, (*ends, number)} if self.rowwise else {ends}
+        return found
+
+    def result(self):
+        options = {}
+        if self.rowwise:
+            domains = {name: "e" if i == 2 else "v" for atom in self.query.atoms for i, name in enumerate(atom.attributes)}
+            properties = {"e": {"w": {r[4]: r[2] for r in self.rows}, "t": {r[4]: r[3] for r in self.rows}}}
+            options = {"domains": domains, "properties": properties}
+        found = naive.matches({"edge": self.tuples}, *plain(self.query), **self.flags, symmetric=not self.directed, **options)
+        return Counter(found)
+
+    def canonical(self, row):
+        if not self.query.unique:
+            return row
+        group = naive.automorphisms(*plain(self.query), symmetric=not self.directed)
+        return min(tuple(row[i] for i in image) for image in group)
+
+    def source(self):
+        kind = pa.int64() if isinstance(self.ids[0], int) else pa.string()
+        columns = {name: pa.array([row[i] for row in self.base], kind) for i, name in enumerate(("src", "dst"))}
+        if self.rowwise:
+            columns |= {name: pa.array([row[i] for row in self.base], pa.int64()) for name, i in (("w", 2), ("t", 3))}
+        return pa.table(columns)
+
+
+def follow(seed, folder):
+    """Run a history, and compare every epoch with the model."""
+    random = Random(seed)
+    model = Model(random)
+    path = folder / "index"
+    build_index(model.source(), path, directed=model.directed, shards=random.choice([1, 3]))
+    before = model.result()
+    watching = Monitor(
+        path,
+        {"q": Watched(model.query)},
+        spark=None,
+        initial=lambda *_: sum(before.values()),
+        output=folder / "output",
+        order="s" if model.ordered else None,
+        window=Window("t", LENGTH) if model.window else None,
+    )
+    for epoch in range(random.randint(1, 6)):
+        table = model.updates(epoch)
+        after = model.result()
+        wanted = Counter(after)
+        wanted.subtract(before)
+        done = watching.apply(table)
+        found: Counter = Counter()
+        for row in done.table.drop_columns("epoch").to_pylist():
+            found[model.canonical(tuple(row.values())[1:])] += row["change"]
+        assert {k: v for k, v in found.items() if v} == {k: v for k, v in wanted.items() if v}, (seed, epoch, model.text, table)
+        assert done.count == sum(after.values())
+        assert done.fate.updates == len(table)
+        if random.random() < 0.3:
+            check_edges(settled(Index.open(path)), model)
+        before = after
+
+
+def check_edges(index, model):
+    """The index holds what the model does, and is sound."""
+    index.check()
+    trie, dictionary = index.extensions("edge", (0, 1)), index.dictionaries["vertex"]
+    columns = [dictionary.decode(column).to_pylist() for column in trie.tuples(np.arange(len(trie)))]
+    assert set(zip(*columns, strict=True)) == {t for t in model.tuples if len(t) == 2}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("seed", range(40))
+def test_histories_are_those_of_the_model(seed, tmp_path, monkeypatch):
+    monkeypatch.setattr(monitor, "FEW", [0, 5, 1 << 16][seed % 3])  # how soon runs are compacted
+    monkeypatch.setattr(compact, "ALONE", 0)
+    with mock.patch.object(compiled, "load", interpreted):
+        follow(seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_thousands_of_histories_are_those_of_the_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(compact, "ALONE", 0)
+    with mock.patch.object(compiled, "load", interpreted):
+        for seed in range(1000, 4000):
+            monkeypatch.setattr(monitor, "FEW", [0, 5, 1 << 16][seed % 3])
+            (tmp_path / str(seed)).mkdir()
+            follow(seed, tmp_path / str(seed))
+
+
+def updates(*rows, **columns):
+    table = {name: [row[i] for row in rows] for i, name in enumerate(("src", "dst", "op"))}
+    return pa.table(table | columns)
+
+
+def test_an_epoch_says_what_became_of_its_updates():
+    graph = bj.Graph(pa.table({"src": [1, 2], "dst": [2, 3]}))
+    epoch = graph.apply(updates((1, 2, "+"), (9, 9, "-"), (3, 1, "insert"), (2, 3, "delete"), (2, 3, "-1")))
+    assert (epoch.number, epoch.fate.inserted, epoch.fate.deleted) == (1, 1, 1)
+    assert (epoch.fate.present, epoch.fate.absent, epoch.fate.updates) == (1, 2, 5)
+
+
+def test_both_of_one_edge_follow_the_order_that_is_given():
+    graph = bj.Graph(pa.table({"src": [1], "dst": [2]}), directed=False)
+    rows = updates((2, 3, "+"), (3, 2, "-"), (1, 3, "-"), (3, 1, "+"), at=[1, 2, 1, 2])
+    epoch = graph.apply(rows, "q(a,b) := edge(a,b)", order="at")
+    assert sorted(epoch.table.drop_columns("epoch").to_pylist(), key=str) == [
+        {"change": 1, "a": 1, "b": 3},
+        {"change": 1, "a": 3, "b": 1},
+    ]
+    assert (epoch.fate.cancelled, epoch.count) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (pa.table({"src": [1], "dst": [2]}), "has no column 'op'"),
+        (pa.table({"a": [1], "b": [2], "op": ["+"]}), "has no columns src and dst"),
+        (updates((1, 2, "plus")), "is 'plus' in row 1"),
+        (updates((1, None, "+")), "is NULL in row 1"),
+        (updates(("x", "y", "+")), "the ids of the graph are int64"),
+        (pa.table({"src": [1], "dst": [2], "op": [True]}), "is bool"),
+    ],
+)
+def test_updates_that_make_no_sense_are_refused_and_change_nothing(table, said):
+    graph = bj.Graph(pa.table({"src": [1], "dst": [2]}))
+    with pytest.raises(SourceError, match=said):
+        graph.apply(table, "q(a,b) := edge(a,b)")
+    epoch = graph.apply(updates((2, 1, "+")), "q(a,b) := edge(a,b)", listing=False)
+    assert (epoch.number, epoch.created) == (1, 1)
+
+
+def test_a_window_needs_a_column_of_edges():
+    graph = bj.Graph(pa.table({"src": [1], "dst": [2]}))
+    watching = Monitor(graph.index.path, {}, spark=None, initial=lambda *_: 0, window=Window("time", 5))
+    with pytest.raises(BigjoinError, match="no column 'time' to expire by"):
+        watching.apply(updates((1, 2, "+")))
+
+
+def test_relations_are_named_where_there_are_several():
+    edges = {name: pa.table({"src": [1], "dst": [2]}) for name in ("knows", "likes")}
+    graph = bj.Graph(edges)
+    rows = updates((2, 1, "+"), (2, 3, "+"), relation=["likes", "knows"])
+    epoch = graph.apply(rows, "q(a,b) := knows(a,b), likes(b,a)")
+    assert epoch.table.select(["a", "b"]).to_pylist() == [{"a": 1, "b": 2}]
+    with pytest.raises(SourceError, match="has no column 'relation'"):
+        graph.apply(updates((1, 2, "+")))
+    with pytest.raises(SourceError, match="names the relation 'liks'"):
+        graph.apply(updates((1, 2, "+"), relation=["liks"]))
+
+
+def test_stored_results_do_not_outlive_a_change():
+    graph = bj.Graph(pa.table({"src": [1, 2, 1], "dst": [2, 3, 3]}))
+    graph.materialize("tri", "triangle")
+    graph.apply(updates((3, 4, "+")))
+    assert "tri" not in graph.index.statistics.relations
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("strategy", ["shared", "partitioned"])
+def test_static_queries_see_what_was_applied(strategy, spark):
+    random = np.random.default_rng(3)
+    drawn = random.integers(0, 60, (1500, 2))
+    with bj.Graph(pa.table({"src": drawn[:900, 0], "dst": drawn[:900, 1]}), directed=False, spark=spark) as graph:
+        for part in (drawn[900:1200], drawn[1200:]):
+            gone = drawn[: len(part) // 2]
+            rows = np.concatenate([part, gone])
+            table = pa.table({"src": rows[:, 0], "dst": rows[:, 1], "op": ["+"] * len(part) + ["-"] * len(gone)})
+            epoch = graph.apply(table, "triangle", unique=True, strategy=strategy)
+            signs = epoch.table["change"].to_numpy()
+            assert ((signs > 0).sum(), (signs < 0).sum()) == (epoch.created, epoch.destroyed)
+            assert epoch.count == graph.count("triangle", unique=True)

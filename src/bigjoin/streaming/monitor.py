@@ -164,6 +164,10 @@ class Monitor:
         if "output" in index.manifest and Path(index.manifest["output"]["path"]).is_dir():  # else it was removed since
             publish(index.manifest["output"])
         self.plans = self._plans(index)
+        if self.asked is not None:
+            texts = {name: str(watched.query) for name, watched in self.watched.items()}
+            self.output = Output(self.asked, texts, _origin(index))
+            self.output.clear()
         if index.runs and any(self._known_count(index, name) is None for name in self.watched):
             index = compacted(index, opened(index))
         self.counts = {}
@@ -171,10 +175,6 @@ class Monitor:
             known = self._known_count(index, name)
             self.counts[name] = self.initial(index, watched.query) if known is None else known
         self.live = Live(index, order=self.order, window=self.window)
-        if self.asked is not None:
-            texts = {name: str(watched.query) for name, watched in self.watched.items()}
-            self.output = Output(self.asked, texts, _origin(index))
-            self.output.clear()
 
     def _plans(self, index: Index) -> dict[str, list[DeltaPlan]]:
         """Return the delta queries of each query, or of those that it is the sum of."""

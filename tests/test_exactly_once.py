@@ -8,10 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from unittest import mock
 
@@ -21,6 +22,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from bigjoin.errors import BigjoinError
+from bigjoin.graph import Graph
 from bigjoin.index import writer
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import read_manifest
@@ -37,6 +40,7 @@ from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.monitor import Monitor, Watched
 from bigjoin.streaming.watch import watch_folder
 from tests.oracles import naive
+from tests.test_cli import BIGJOIN, refused, run
 from tests.treatments import interpreted, plain, total
 
 TRIANGLE = "q(a, b, c) := edge(a, b), edge(b, c), edge(a, c)"
@@ -62,14 +66,14 @@ class Scenario:
 
     edges: tuple[tuple, ...]
     epochs: tuple[tuple[tuple, ...], ...]
-    """Updates: an edge, behind a + or a -."""
+    """Updates: + or -, and an edge."""
     queries: tuple[str, ...]
     directed: bool = True
     compacts: bool = False
 
     @property
     def columns(self) -> list[str]:
-        return ["src", "dst", "weight"][: len(self.edges[0])]
+        return ["src", "dst", "weight"][: len(self.epochs[0][0]) - 1]
 
     @cached_property
     def watched(self) -> dict[str, Watched]:
@@ -77,15 +81,14 @@ class Scenario:
 
     def states(self) -> list[list[tuple]]:
         """The rows of the graph before the first epoch, and after each; rows keep their places, None where one is gone."""
-        rows = list(self.edges)
-        found = [list(rows)]
+        found = [list(self.edges)]
         for updates in self.epochs:
-            gone = {edge for sign, *edge in map(tuple, updates) if sign == "-" for edge in [tuple(edge)]}
-            rows = [None if row in gone else row for row in rows]
+            gone = {update[1:] for update in updates if update[0] == "-"}
+            rows = [None if row in gone else row for row in found[-1]]
             for sign, *edge in updates:
                 if sign == "+" and (len(edge) > 2 or tuple(edge) not in rows):
                     rows.append(tuple(edge))
-            found.append(list(rows))
+            found.append(rows)
         return found
 
     @property
@@ -103,11 +106,11 @@ class Scenario:
             found[name] = [
                 Counter({(1, *row): n for row, n in (after - before).items()})
                 + Counter({(-1, *row): n for row, n in (before - after).items()})
-                for before, after in zip(results, results[1:], strict=False)
+                for before, after in pairwise(results)
             ]
         return found
 
-    def _matches(self, query, rows) -> list[tuple]:
+    def _matches(self, query, rows):
         tuples = {row[:2] for row in rows if row is not None}
         tuples = tuples if self.directed else naive.undirected(tuples)
         numbered = {(*row[:2], number) for number, row in enumerate(rows) if row is not None and len(row) > 2}
@@ -155,20 +158,27 @@ class Place:
         return self.path / "index"
 
     @property
+    def updates(self) -> Path:
+        return self.path / "updates"
+
+    @property
     def output(self) -> Path:
         return self.path / "out"
 
     def build(self, *, epochs: int) -> None:
         """Build the index, and have some epochs wait."""
-        (self.path / "updates").mkdir(parents=True)
+        self.updates.mkdir(parents=True, exist_ok=True)
         build_index(self._table(self.scenario.edges), self.index, directed=self.scenario.directed)
         for epoch in range(epochs):
             self.give(epoch)
 
-    def give(self, epoch: int) -> None:
+    def give(self, epoch: int, folder: str = "updates") -> None:
+        """Have the file of an epoch wait; later ones have later times."""
         updates = self.scenario.epochs[epoch]
+        file = self.path / folder / f"{epoch:03}.parquet"
         table = self._table([edge for _, *edge in updates]).append_column("op", pa.array([sign for sign, *_ in updates]))
-        pq.write_table(table, self.path / "updates" / f"{epoch:03}.parquet")
+        pq.write_table(table, file)
+        os.utime(file, (epoch, epoch))
 
     def _table(self, rows) -> pa.Table:
         return pa.table({name: [row[i] for row in rows] for i, name in enumerate(self.scenario.columns)})
@@ -189,7 +199,7 @@ class Place:
                     initial=lambda index, query: total(count_plan(query, index.statistics), index),
                     output=self.output,
                 ),
-                self.path / "updates",
+                self.updates,
                 once=True,
             )
 
@@ -212,7 +222,7 @@ class Place:
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def check(self, *, finished: bool) -> int:
-        """Check that what can be seen are whole epochs, all that are committed but perhaps for the last; return how many are."""
+        """Check that whole epochs are seen, all that are committed but perhaps for the last, and return how many are."""
         committed = read_manifest(self.index)["epoch"]
         for name, expected in self.scenario.expected.items():
             rows = self.rows(name)
@@ -388,4 +398,144 @@ def test_killed_again_and_again_and_started_again(tmp_path, processes):
     assert done == sorted(done)
     assert set(done) >= set(range(len(place.scenario.epochs)))
     assert place.check(finished=True) == len(place.scenario.epochs)
+    assert place.edges() == place.scenario.final
+
+
+@pytest.mark.spark
+def test_a_stream_goes_on_and_a_batch_that_comes_again_changes_nothing(tmp_path, spark):
+    place = Place(tmp_path / "place", Scenario(CIRCLE, (*PAIRS, (("+", 6, 8), ("-", 1, 3)), (("+", 5, 7),)), (TRIANGLE,)))
+    place.build(epochs=3)
+    (place.path / "others").mkdir()
+    calls: list[tuple[int, Counter]] = []
+
+    def note(epoch):
+        """Fail at the second epoch, when it comes for the first time."""
+        calls.append((epoch.number, Counter(tuple(row.values())[1:] for row in epoch.table.to_pylist())))
+        if [number for number, _ in calls] == [1, 2]:
+            raise RuntimeError("a mistake of the function")
+
+    def stream(folder="updates", output=None, **options):
+        frames = spark.readStream.schema("src long, dst long, op string").option("maxFilesPerTrigger", 1)
+        graph, updates = Graph.open(place.index, spark=spark), frames.parquet(str(place.path / folder))
+        options = {"output": output or place.output, "trigger": {"availableNow": True}, **options}
+        graph.watch(TRIANGLE, updates, **options).awaitTermination()
+
+    with pytest.raises(Exception, match="a mistake of the function"):
+        stream(function=note)
+    assert place.check(finished=True) == 1
+    stream(function=note)
+    assert place.check(finished=True) == 3
+    assert [number for number, _ in calls] == [1, 2, 2, 3]
+    assert all(rows == place.scenario.expected["q"][number - 1] for number, rows in calls)
+
+    checkpoint = place.output / "_checkpoint"
+    for file in ("2", ".2.crc"):
+        (checkpoint / "commits" / file).unlink()
+    stream(function=note)
+    assert (checkpoint / "commits" / "2").exists()
+    assert place.check(finished=True) == 3
+    assert [number for number, _ in calls] == [1, 2, 2, 3]
+
+    place.give(3, "others")
+    with pytest.raises(BigjoinError, match=r"follows stream .*, until its batch 2, and the checkpoint .* is new"):
+        stream("others", checkpoint=str(tmp_path / "new"))
+    stream("others", checkpoint=str(tmp_path / "new"), adopt=True)
+    assert place.check(finished=True) == 4
+    place.build(epochs=0)
+    with pytest.raises(BigjoinError, match=r"has 3 batches behind it, and the index .* has none of them: .*built again"):
+        stream(checkpoint=str(checkpoint), output=tmp_path / "again")
+    place.give(4)
+    stream(checkpoint=str(checkpoint), output=tmp_path / "again", adopt=True)
+    assert [json.loads(line)["inserted"] for line in (tmp_path / "again" / "_counts.jsonl").read_text().splitlines()] == [1]
+
+
+def parquet(**columns) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue().to_pybytes()
+
+
+TRIPLE = b"src,dst,op\n1,2,+\n2,3,+\n1,3,+\n"
+GOOD = parquet(src=[3, 1], dst=[4, 4], op=["+", "+"])
+FAULTS = {
+    "002.csv": [
+        (b"src,dst\n3,4\n", "002.csv has no column 'op', + for an insertion and - for a deletion; its columns are: src, dst"),
+        (b"src,dst,op\n3,4,+\n1,4,?\n", "column 'op' of updates/002.csv is '?' in row 2; it says + or -"),
+        (b"src,dst,op\n3,4,+\n,4,+\n", "column 'src' of updates/002.csv is NULL in row 2: an edge has two ends"),
+        (b"src,dst,op\n3,x,+\n", "column 'dst' of updates/002.csv is string, and the ids of the graph are int64: cast it"),
+        (b"", "updates/002.csv is empty: it needs at least the titles of its columns"),
+    ],
+    "002.parquet": [
+        (GOOD[: len(GOOD) // 2], "updates/002.parquet cannot be read as updates: "),
+    ],
+}
+
+
+def files_below(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_a_file_that_is_refused_damages_nothing_and_can_be_replaced(tmp_path):
+    """One walk, since each command takes a second: the files of the second epoch, each wrong in its own way."""
+    updates, command = tmp_path / "updates", ("watch", TRIANGLE, "graph", "--output", "out", "--once", "--updates")
+    updates.mkdir()
+    assert refused(run(*command, "nowhere", cwd=tmp_path), "there is no folder nowhere of updates")
+    (updates / "001.csv").write_bytes(b"src,dst\n1,2\n")
+    assert refused(run(*command, updates.name, cwd=tmp_path), "001.csv has no column 'op'")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["updates"]
+    (updates / "001.csv").write_bytes(TRIPLE)
+    (tmp_path / "graph" / "build-0123456789ab").mkdir(parents=True)  # as a first build that was killed leaves it
+    assert run(*command, updates.name, cwd=tmp_path).stdout == "1 epochs, 3 updates, +1 -0 matches; q 1\n"
+    before = files_below(tmp_path / "graph"), files_below(tmp_path / "out")
+    for name, faults in FAULTS.items():
+        for content, sentence in faults:
+            (updates / name).write_bytes(content)
+            done = run(*command, updates.name, cwd=tmp_path)
+            assert refused(done, sentence)
+            assert len(done.stderr.strip().splitlines()) == 1
+            assert (files_below(tmp_path / "graph"), files_below(tmp_path / "out")) == before
+        (updates / name).unlink()
+    (updates / "002.parquet").write_bytes(GOOD)
+    (updates / "003.csv").write_bytes(b"src,dst,op\n")  # titles alone: an epoch in which nothing happens
+    assert run(*command, updates.name, cwd=tmp_path).stdout == "2 epochs, 2 updates, +1 -0 matches; q 2\n"
+
+
+def test_an_index_and_an_output_belong_to_what_they_were_watched_with(tmp_path):
+    (tmp_path / "updates").mkdir()
+    (tmp_path / "updates" / "001.csv").write_bytes(TRIPLE)
+    shutil.copytree(tmp_path / "updates", tmp_path / "others")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+
+    def watch(query=TRIANGLE, output="out", updates="updates", *options):
+        return run("watch", query, "graph", "--updates", updates, "--output", output, "--once", *options, cwd=tmp_path)
+
+    assert refused(watch(output="full"), "full is not empty, and not the output of a watch: choose a new folder")
+    assert files_below(tmp_path / "full") == {"mine.txt": b"mine"}
+    assert watch().returncode == 0
+    before = files_below(tmp_path / "graph"), files_below(tmp_path / "out")
+    assert refused(watch(OPEN), "out is the output of other queries (q(a, b, c) := ", "choose a new folder")
+    assert refused(watch(TRIANGLE, "out", "updates", "--undirected"), "graph is directed: build it with 'bigjoin index")
+    assert refused(watch(updates="others"), "follows the files of", "(--adopt)")
+    assert (files_below(tmp_path / "graph"), files_below(tmp_path / "out")) == before
+    shutil.rmtree(tmp_path / "out")  # who does not want it any more may remove it
+    assert watch(TRIANGLE, "new", "others", "--adopt").stdout == "1 epochs, 3 updates, +0 -0 matches; q 1\n"
+
+
+def test_the_command_is_killed_and_given_again(tmp_path):
+    epochs = tuple(tuple(("-" if t % 3 == 2 else "+", (t + i) % 7, (t * i) % 11) for i in range(4)) for t in range(24))
+    place = Place(tmp_path / "place", Scenario((), epochs, (TRIANGLE,)))
+    place.updates.mkdir(parents=True)
+    for epoch in range(len(epochs)):
+        place.give(epoch)
+    command = ["watch", TRIANGLE, place.index, "--updates", place.updates, "--output", place.output, "--once"]
+    for wanted in (1, 8, 16):
+        process = subprocess.Popen([str(BIGJOIN), *map(str, command)], stdout=subprocess.DEVNULL)
+        while process.poll() is None and len(place.counts()) < wanted:
+            time.sleep(0.001)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        assert place.check(finished=False) >= wanted
+    assert run(*command).returncode == 0
+    assert place.check(finished=True) == len(epochs)
     assert place.edges() == place.scenario.final

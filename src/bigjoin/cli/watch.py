@@ -49,6 +49,7 @@ def watch(
     DIR that does not exist begins as an empty graph, with the columns of the first file.
     """
     from bigjoin.graph import Graph
+    from bigjoin.index.manifest import is_vacant
     from bigjoin.streaming.monitor import Monitor
     from bigjoin.streaming.watch import watch_folder
     from bigjoin.streaming.window import Window
@@ -60,7 +61,7 @@ def watch(
     if not folder.is_dir():
         raise SourceError(f"there is no folder {updates} of updates")
     with Reporter(quiet=options.quiet) as report:
-        if not path.exists():
+        if is_vacant(path):
             _begin_empty(path, folder, options)
         graph = Graph.open(path)
         if options.undirected and graph.directed:

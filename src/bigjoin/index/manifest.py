@@ -85,9 +85,13 @@ def is_index(path: Path) -> bool:
 
 def check_target(path: Path) -> None:
     """Raise IndexFormatError if an index cannot be written there, because something else is."""
-    vacant = not path.exists() or (not (path / MANIFEST).exists() and only_builds(path))
-    if not vacant and not is_index(path):
+    if not is_vacant(path) and not is_index(path):
         raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
+
+
+def is_vacant(path: Path) -> bool:
+    """Tell whether there is nothing at a path, or nothing but what a first build that was killed has left."""
+    return not path.exists() or (not (path / MANIFEST).exists() and only_builds(path))
 
 
 def is_build(name: str) -> bool:

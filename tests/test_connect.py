@@ -33,6 +33,18 @@ def test_the_same_code_runs_on_spark_connect(tmp_path):
         assert sorted(tuple(row) for row in found)[0] == (1, 2, 3) and len(found) == 6
         assert graph.materialize("tri", "triangle") == 12
         assert graph.count("q(a, b) := edge(a, b), not tri(a, b, _)", unique=True) == 0
+        import pathlib, json
+        pathlib.Path("updates").mkdir()
+        for number, lines in enumerate(("4,1,+", "1,2,-\\n2,4,+")):
+            pathlib.Path(f"updates/{number}.csv").write_text(f"src,dst,op\\n{lines}\\n")
+        frame = spark.readStream.schema("src long, dst long, op string").option("header", True)
+        stream = frame.option("maxFilesPerTrigger", 1).csv(str(pathlib.Path("updates").absolute()))
+        watching = graph.watch("triangle", stream, output="out", unique=True, trigger={"availableNow": True})
+        watching.awaitTermination()
+        counts = [json.loads(line)["count"] for line in pathlib.Path("out/_counts.jsonl").read_text().splitlines()]
+        assert sorted(counts) == sorted([3, 3]), counts
+        rows = spark.read.parquet(str(pathlib.Path("out").absolute())).orderBy("epoch", "change").collect()
+        assert [(row.epoch, row.change) for row in rows] == [(1, 1), (2, -1), (2, 1)], rows
         print("connected")
         """
     )

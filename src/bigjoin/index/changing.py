@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.index.arena import Growing
 from bigjoin.index.trie import Codes, Level, Trie, levels_of
 from bigjoin.kernels.patch import copy_lists, delete_from_lists, insert_into_lists
 
@@ -26,33 +27,6 @@ class State(IntEnum):
     BEFORE = 0
     BETWEEN = 1
     AFTER = 2
-
-
-class Growing:
-    """An array with room behind it."""
-
-    def __init__(self, array: NDArray[Any], room: int = 0) -> None:
-        self.array = np.empty(len(array) + max(room, len(array) // 4, 64), array.dtype)
-        self.array[: len(array)] = array
-        self.used = len(array)
-
-    @property
-    def filled(self) -> NDArray[Any]:
-        return self.array[: self.used]
-
-    def extend(self, count: int) -> NDArray[Any]:
-        """Return so many further entries, to be written."""
-        if self.used + count > len(self.array):
-            grown = np.empty(max(self.used + count, 3 * len(self.array) // 2), self.array.dtype)
-            grown[: self.used] = self.filled
-            self.array = grown
-        self.used += count
-        return self.array[self.used - count : self.used]
-
-    def fill(self, size: int, value: int) -> None:
-        """Grow to a size, with a value in the new entries."""
-        if size > self.used:
-            self.extend(size - self.used)[:] = value
 
 
 class ChangingTrie:

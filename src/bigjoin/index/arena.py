@@ -1,0 +1,83 @@
+"""Arrays with room behind them: a file's pages, mapped, and memory that follows them at the next addresses.
+
+The lists of an index that changes lie in its files, those that updates touch in memory; kernels read both as one array. The
+file is mapped privately, so nothing is copied, every process shares its pages, and the file never changes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOM = 1 << 16
+"""Entries of room at least."""
+LARGE = 1 << 22
+"""Bytes of a file from which on it is mapped; copying less is faster."""
+
+_FIXED = 0x10 if sys.platform.startswith(("linux", "darwin")) else None
+_FAILED = ctypes.c_void_p(-1).value
+
+
+class Growing:
+    """An array that begins with the entries of another, and grows."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.used = len(array)
+        mapped = _mapped(array)
+        if mapped is None:
+            mapped = np.empty(len(array) + max(ROOM, len(array) // 4), array.dtype)
+            mapped[: len(array)] = array
+        self.array = mapped
+
+    @property
+    def filled(self) -> NDArray[Any]:
+        return self.array[: self.used]
+
+    def extend(self, count: int) -> NDArray[Any]:
+        """Return so many further entries, to be written."""
+        if self.used + count > len(self.array):
+            grown = np.empty(max(self.used + count, 3 * len(self.array) // 2), self.array.dtype)
+            grown[: self.used] = self.filled
+            self.array = grown
+        self.used += count
+        return self.array[self.used - count : self.used]
+
+    def fill(self, size: int, value: int) -> None:
+        """Grow to a size, with a value in the new entries."""
+        if size > self.used:
+            self.extend(size - self.used)[:] = value
+
+
+def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
+    """Return the array of a file with as much room again behind it, or None if it is not in a file, or small."""
+    file = array.base
+    if not isinstance(file, np.memmap) or array.nbytes < LARGE or _FIXED is None or len(array) != len(file):
+        return None
+    begins, size = file.offset, file.offset + array.nbytes
+    room = -(-(2 * size + ROOM * array.itemsize) // mmap.PAGESIZE) * mmap.PAGESIZE
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    rights, private = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE
+    address = libc.mmap(None, room, rights, private | mmap.MAP_ANONYMOUS, -1, 0)
+    if address == _FAILED:
+        return None
+    descriptor = os.open(str(file.filename), os.O_RDONLY)
+    try:
+        if libc.mmap(address, size, rights, private | _FIXED, descriptor, 0) == _FAILED:
+            libc.munmap(address, room)
+            return None
+    finally:
+        os.close(descriptor)
+    whole = (ctypes.c_uint8 * room).from_address(address)
+    weakref.finalize(whole, libc.munmap, address, room)
+    count = (room - begins) // array.itemsize
+    return np.frombuffer(memoryview(whole), array.dtype, count, begins)

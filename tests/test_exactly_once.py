@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, pairwise
@@ -22,11 +23,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from bigjoin.errors import BigjoinError
+from bigjoin.errors import BigjoinError, OutputError
 from bigjoin.graph import Graph
 from bigjoin.index import writer
 from bigjoin.index.directory import Index
-from bigjoin.index.manifest import read_manifest
+from bigjoin.index.manifest import MANIFEST, read_manifest
 from bigjoin.index.run import in_turn
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
@@ -184,24 +185,30 @@ class Place:
         return pa.table({name: [row[i] for row in rows] for i, name in enumerate(self.scenario.columns)})
 
     def watch(self) -> None:
-        """Apply the files that wait, without Spark, and with generated code that need not be compiled."""
+        """Apply the files that wait."""
+        with self.cheaply():
+            watch_folder(self.monitor(), self.updates, once=True)
+
+    def monitor(self) -> Monitor:
+        """Return one that needs no Spark."""
+        return Monitor(
+            self.index,
+            self.scenario.watched,
+            spark=None,
+            initial=lambda index, query: total(count_plan(query, index.statistics), index),
+            output=self.output,
+        )
+
+    @contextmanager
+    def cheaply(self):
+        """Have generated code interpreted, which need not be compiled, and files compacted as the scenario says."""
         few = {"FEW": 0, "SHARE": 1 << 40} if self.scenario.compacts else {"FEW": monitor.FEW}
         with (
             mock.patch.object(compiled, "load", interpreted),
             mock.patch.object(writer, "in_threads", in_turn),
             mock.patch.multiple(monitor, **few),
         ):
-            watch_folder(
-                Monitor(
-                    self.index,
-                    self.scenario.watched,
-                    spark=None,
-                    initial=lambda index, query: total(count_plan(query, index.statistics), index),
-                    output=self.output,
-                ),
-                self.updates,
-                once=True,
-            )
+            yield
 
     def rows(self, name: str) -> dict[int, Counter]:
         """By epoch: the signed rows that whoever reads the output of a query as a table sees."""
@@ -399,6 +406,51 @@ def test_killed_again_and_again_and_started_again(tmp_path, processes):
     assert set(done) >= set(range(len(place.scenario.epochs)))
     assert place.check(finished=True) == len(place.scenario.epochs)
     assert place.edges() == place.scenario.final
+
+
+def test_what_a_commit_names_would_survive_a_power_cut(tmp_path, monkeypatch):
+    """Files and folders that are new are synced before the manifest is replaced, and renamed ones before the next commit."""
+    place = Place(tmp_path / "place", SCENARIOS["rows"])
+    place.build(epochs=3)
+    synced: dict[int, int] = {}
+    known, replace, commits = {*place.index.rglob("*")}, os.replace, 0
+
+    def is_durable(path: Path) -> bool:
+        now = path.stat()
+        return synced.get(now.st_ino) == now.st_mtime_ns or path in known or path.name == ".lock"
+
+    def sync(descriptor: int) -> None:
+        now = os.fstat(descriptor)
+        synced[now.st_ino] = now.st_mtime_ns
+
+    def noted(source, target):
+        nonlocal commits
+        if Path(target).name == MANIFEST:
+            new = [path for path in (*place.index.rglob("*"), place.output, *place.output.rglob("*")) if not is_durable(path)]
+            assert not new
+            commits += 1
+        replace(source, target)
+        known.add(Path(target))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", noted)
+    place.watch()
+    assert commits == 3
+    assert place.check(finished=True) == 3
+
+
+def test_an_output_that_could_not_be_finished_is_finished_by_the_next_epoch(tmp_path):
+    place = Place(tmp_path / "place", SCENARIOS["pairs"])
+    place.build(epochs=3)
+    watching = place.monitor()
+    with mock.patch.object(Path, "rename", side_effect=OSError(28, "No space left on device")), place.cheaply():
+        with pytest.raises(OutputError, match="cannot be written: No space left on device"):
+            watch_folder(watching, place.updates, once=True)
+        assert place.check(finished=False) == 1
+        assert place.rows("q") == {}
+    with place.cheaply():
+        watch_folder(watching, place.updates, once=True)
+    assert place.check(finished=True) == 3
 
 
 @pytest.mark.spark

@@ -168,15 +168,15 @@ def equal_ranges(generator: SetSource, parts: int) -> list[Range]:
     window = root.condition.window
     if window.empty or len(set(window.codes)) > 1:
         return []
-    if root.stages or trie is None:
+    if (root.stages and not divisible) or trie is None:
         sizes = [len(generator.tries.all[part.trie]) for _, found in root.stages for part in found.lists]
         last = min(sizes, default=generator.binder.size(generator.binder.order[root.position]))
         bounds = np.unique(np.linspace(0, last, parts + 1).astype(np.int64))
         return [(int(a), int(b), 0, far) for a, b in pairwise(bounds)]
-    offsets = trie.levels[0].offsets
+    offsets = trie.levels[0].offsets[1:] if root.stages else trie.levels[0].offsets  # a delta's first list has no key
     first, last = 0, len(offsets) - 1
-    if window.codes:
-        first = int(trie.shards.nodes(np.array(window.codes[:1]))[0])
+    if window.codes and not root.stages:
+        first = int(trie.nodes([np.array(window.codes[:1])], 1)[0])
         last = first + 1
     low, high = int(offsets[first]), int(offsets[last])
     positions = np.arange(low, high, -(-(high - low) // SAMPLE) or 1)
@@ -200,10 +200,11 @@ def _work(generator: SetSource, trie: Trie, positions: NDArray[np.int64]) -> NDA
     work = np.ones(len(positions))
     child = next(iter(generator.root.heads), None)
     grown = _next_list(generator, child) if child is not None else None
-    if grown is not None and int(values.max()) < len(grown.levels[0].offsets) - 1:  # else they are of another domain
+    codes = 0 if grown is None else grown.nodes_stored if grown.places is None else len(grown.places)
+    if grown is not None and int(values.max()) < codes:  # else they are of another domain
         offsets = grown.levels[0].offsets
-        nodes = grown.shards.nodes(values)
-        work += offsets[nodes.astype(np.int64) + 1] - offsets[nodes]
+        nodes = grown.nodes([values], len(values)).astype(np.int64)
+        work += offsets[nodes + 1] - offsets[nodes]
     return work
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
+import numpy as np
+
 from bigjoin.index.trie import Trie
 from bigjoin.joins.bind import Binder, BoundExtender
 from bigjoin.joins.constraints import Filter
@@ -48,9 +50,16 @@ class SetSource(SourceText):
         keyed = [part for part in lists if part.key == (self.root.position,)]
         if not keyed:
             return None, False
+        trie = self.tries.all[keyed[0].trie]
         only = children[0].stages[-1][1] if len(children) == 1 and children[0].stages else SetOf()
-        whole = only.lists == {keyed[0]} and not only.without and not self.root.stages and not children[0].loop.cached
-        return self.tries.all[keyed[0].trie], whole and children[0] not in self.tails
+        whole = only.lists == {keyed[0]} and not only.without and not children[0].loop.cached
+        every_key = not self.root.stages or self._lists_keys(trie)
+        return trie, whole and every_key and children[0] not in self.tails
+
+    def _lists_keys(self, trie: Trie) -> bool:
+        """Tell whether the root runs over the keys of a delta, and nothing else."""
+        lists = [self.tries.all[part.trie] for part in self.root.stages[-1][1].lists]
+        return trie.keys is not None and len(lists) == 1 and np.array_equal(lists[0].values, trie.keys[1:])
 
     def bind_root(self) -> None:
         root, x = self.root, f"x{self.root.position}"

@@ -49,7 +49,7 @@ class Streamed:
 
 
 class NoOp(Streamed):
-    """A batch is one job in Python that gives back what it gets: what any streaming query in Python takes at least."""
+    """A batch is one job with tasks in Python that give back what they get, and nothing is kept."""
 
     def version(self) -> str:
         return str(pyspark.__version__)

@@ -83,6 +83,9 @@ PANELS: dict[str, tuple[str, tuple[tuple[str, Callable[[Line], float]], ...]]] =
 }
 """Suite -> what its contenders' names end with, and what is drawn over it, each on its own scale, a curve a graph."""
 
+DECADE = 10
+"""How far figures lie apart, at least, that are drawn on a logarithmic scale."""
+
 STRETCH = 20
 """Epochs whose mean is one point of a curve."""
 
@@ -115,12 +118,17 @@ def panels(suite: Suite, lines: Sequence[Line], file: Path) -> None:
     title, shown = PANELS[suite.name]
     figure, every = pyplot.subplots(1, len(shown), figsize=(4.2 * len(shown), 3.2), layout="constrained")
     for axes, (label, value) in zip(every, shown, strict=True):
+        seen: list[float] = []
         for graph in dict.fromkeys(line.graph for line in lines):
             mine = [line for line in lines if line.graph == graph and line.figures]
             points = sorted((int(line.contender.rpartition("-")[2]), value(line)) for line in mine)
             axes.plot([x for x, _ in points], [y for _, y in points], "o-", label=graph)
+            seen += [y for _, y in points if y == y]  # what did not finish is NaN
         axes.set_xscale("log")
-        axes.set_yscale("log")
+        if seen and max(seen) > DECADE * min(seen):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0, 1.1 * max(seen, default=1.0))
         axes.set_xticks([x for x, _ in points], [f"{x:,}" for x, _ in points])
         axes.xaxis.set_minor_formatter("")
         axes.set_xlabel(title)

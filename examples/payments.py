@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import tempfile
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -93,10 +94,11 @@ def main() -> None:
     watching.awaitTermination()
 
     # The same from the output: a folder for each query and epoch, and a line of counts for each epoch.
-    signed = spark.read.parquet(str(folder / "rings" / "ring3")).groupBy("change").count().collect()
-    print("rings of three that came and went:", dict(sorted(map(tuple, signed), reverse=True)))
+    signed = Counter(pq.read_table(folder / "rings" / "ring3")["change"].to_pylist())
+    print("rings of three that came and went:", signed[1], signed[-1])
     last = json.loads((folder / "rings" / "_counts.jsonl").read_text().splitlines()[-1])
-    print(f"within the window after epoch {last['epoch']}:", {name: each["count"] for name, each in last["queries"].items()})
+    counts = {name: figures["count"] for name, figures in last["queries"].items()}
+    print(f"within the window after epoch {last['epoch']}:", counts)
     spark.stop()
 
 

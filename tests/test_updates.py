@@ -17,7 +17,7 @@ from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
 from bigjoin.joins import compiled
 from bigjoin.languages import parse
-from bigjoin.streaming import monitor
+from bigjoin.streaming import find, monitor
 from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.monitor import Monitor, Watched
 from bigjoin.streaming.window import Window
@@ -280,8 +280,10 @@ def test_stored_results_do_not_outlive_a_change():
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("strategy", ["shared", "partitioned"])
-def test_static_queries_see_what_was_applied(strategy, spark):
+@pytest.mark.parametrize(("strategy", "alone"), [("shared", find.ALONE), ("shared", -1), ("partitioned", -1)])
+def test_static_queries_see_what_was_applied(strategy, alone, spark, monkeypatch):
+    monkeypatch.setattr(find, "ALONE", alone)  # below zero, the tasks of Spark find what changes
+    monkeypatch.setattr(find, "FEW", min(alone, find.FEW))
     random = np.random.default_rng(3)
     drawn = random.integers(0, 60, (1500, 2))
     with bj.Graph(pa.table({"src": drawn[:900, 0], "dst": drawn[:900, 1]}), directed=False, spark=spark) as graph:

@@ -395,7 +395,7 @@ def test_killed_while_it_removes_what_one_that_was_killed_has_left(tmp_path, pro
 
 def test_killed_again_and_again_and_started_again(tmp_path, processes):
     """From the first step of the first epoch on: each process gets one step further than the one before it."""
-    place = Place(tmp_path / "place", SCENARIOS["rows"])
+    place = Place(tmp_path / "place", SCENARIOS["pairs"])
     place.build(epochs=len(place.scenario.epochs))
     done = []
     for at in count(1):
@@ -451,6 +451,19 @@ def test_an_output_that_could_not_be_finished_is_finished_by_the_next_epoch(tmp_
     with place.cheaply():
         watch_folder(watching, place.updates, once=True)
     assert place.check(finished=True) == 3
+
+
+def test_an_update_is_for_the_index_though_a_query_had_to_read_a_copy(tmp_path):
+    place = Place(tmp_path / "place", SCENARIOS["pairs"])
+    place.build(epochs=3)
+    place.watch()
+    graph = Graph.open(place.index)
+    with writer.locked(place.index):
+        assert graph.undirected().vertices == 11
+        with pytest.raises(BigjoinError, match="is writing the index"):
+            graph.materialize("tri", TRIANGLE)
+    graph.apply(pa.table({"src": [1], "dst": [77], "op": ["+"]}))
+    assert (1, 77) in place.edges()
 
 
 @pytest.mark.spark

@@ -20,7 +20,7 @@ from bigjoin.materialize import materialize
 from bigjoin.query.query import Query
 from bigjoin.spark.choose import choose
 from bigjoin.spark.session import scratch_directory
-from bigjoin.streaming.compaction import settled
+from bigjoin.streaming.compaction import settled, settled_in_place
 from bigjoin.streaming.initial import count_here, is_small
 from bigjoin.streaming.monitor import Epoch, Monitor, Watched
 from bigjoin.streaming.watch import Batches, check_checkpoint, read_file
@@ -59,6 +59,7 @@ class Graph(Verbs):
         self._spark = spark or next((table.sparkSession for table in rows if hasattr(table, "mapInArrow")), None)
         self._scratch: Path | None = scratch_directory("graph")
         self._monitor: tuple[Any, Monitor] | None = None
+        self._copy: tuple[str, Index] | None = None
         self.index = build_index(
             edges,
             self._scratch / "index",
@@ -80,13 +81,23 @@ class Graph(Verbs):
     @classmethod
     def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:
         graph = cls.__new__(cls)
-        graph._spark, graph._scratch, graph.index, graph._monitor = spark, scratch, index, None
+        graph._spark, graph._scratch, graph.index, graph._monitor, graph._copy = spark, scratch, index, None, None
         return graph
 
     def _index_for(self, query: Query) -> Index:
         del query  # a graph's index serves them all
-        self.index = settled(self.index)
-        return self.index
+        return self._settled()
+
+    def _settled(self) -> Index:
+        """Return the index without runs: itself, or a copy while it cannot be written, which no update is meant for."""
+        asked = self.index.manifest["identity"]
+        if self._copy is None or self._copy[0] != asked:
+            found = settled(self.index)
+            if found.path == self.index.path:
+                self.index = found
+                return found
+            self._copy = (asked, found)
+        return self._copy[1]
 
     def on(self, spark: SparkSession) -> Graph:
         """Return the same graph, with its queries run by another session."""
@@ -112,9 +123,8 @@ class Graph(Verbs):
         """Return the undirected graph: loops dropped, each edge in both directions."""
         if not self.directed:
             return self
-        self.index = settled(self.index)
         scratch = scratch_directory("graph")
-        return self._over(undirected_copy(self.index, scratch / "index"), spark=self._spark, scratch=scratch)
+        return self._over(undirected_copy(self._settled(), scratch / "index"), spark=self._spark, scratch=scratch)
 
     def materialize(self, name: str, query: str | Query, **flags: Unpack[Flags]) -> int:
         """Store a query's result as a relation of the index, and return how many tuples it has.
@@ -124,7 +134,7 @@ class Graph(Verbs):
         this version of the index: one that is built anew starts without it.
         """
         asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
-        self.index = settled(self.index)
+        self.index = settled_in_place(self.index)
         self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples
 

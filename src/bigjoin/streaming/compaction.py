@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bigjoin.errors import BigjoinError
+from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.versions import Versions, forget, opened
@@ -28,15 +29,10 @@ def settled(index: Index) -> Index:
     """Return an index without runs that says the same: itself, compacted, if that can be written, else a copy in scratch."""
     if not index.runs:
         return index
-    versions = opened(index)
     if os.access(index.path, os.W_OK):
-        try:
-            with locked(index.path):
-                if read_manifest(index.path)["identity"] == index.manifest["identity"]:
-                    forget(index.path)
-                    return compacted(index, versions)
-        except BigjoinError:  # somebody else writes it
-            pass
+        with suppress(BigjoinError):  # somebody else writes it, or has
+            return settled_in_place(index)
+    versions = opened(index)
     scratch = scratch_directory("compacted") / "index"
     with writing(scratch) as writer:
         content = compact(index, versions, writer.folder)
@@ -44,6 +40,18 @@ def settled(index: Index) -> Index:
         for name in kept:
             _link(index.path / name, scratch / name)
         return writer.commit(content, kept=kept)
+
+
+def settled_in_place(index: Index) -> Index:
+    """Return an index without runs that says the same: itself, compacted; refuse if somebody else writes it, or has."""
+    if not index.runs:
+        return index
+    with locked(index.path):
+        if read_manifest(index.path)["identity"] != index.manifest["identity"]:
+            raise IndexFormatError(f"the index {index.path} has changed since it was opened: open it again")
+        versions = opened(index)
+        forget(index.path)
+        return compacted(index, versions)
 
 
 def _link(file: Path, target: Path) -> None:

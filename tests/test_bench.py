@@ -442,10 +442,10 @@ def test_tiny_updates(tmp_path, spark):
     assert len(watching.figures["epochs"]) == len(bare.figures["epochs"]) == 3
     assert watching.seconds == pytest.approx(sum(watching.figures["epochs"][1:]) / 2)
     assert watching.figures["process"] > 1 << 20
-    tiny_run("updates-size", [tiny(f"epoch-{size}", graph, updates=size // 10, epochs=3) for size in (10, 100)], tmp_path)
-    everything, _ = tiny_run("updates-all", [tiny("watching-all", graph, updates=60), tiny("anew", graph)], tmp_path)
+    tiny_run("updates-size", [tiny("epoch-10", graph, updates=10, epochs=2)], tmp_path)
+    everything, _ = tiny_run("updates-all", [tiny("watching-all", graph, updates=100), tiny("anew", graph)], tmp_path)
     assert everything.figures["changed"] == int(everything.count or 0)
-    tiny_run("updates-capacity", [tiny(f"capacity-{many}", graph, updates=40, epochs=2) for many in (1, 4)], tmp_path)
+    tiny_run("updates-capacity", [tiny("capacity-4", graph, updates=40, epochs=2)], tmp_path)
     page = write_report(read(tmp_path / "results.jsonl"), tmp_path).read_text()
     for title in ("updates a second", "epochs / counted", "peak of the process", "most received in a round"):
         assert title in page

@@ -30,7 +30,7 @@ class Watching(Streamed):
     def __init__(self, *, total: bool = False, **feed: Any) -> None:
         super().__init__(**feed)
         self.total = total
-        self.expected: dict[Question, tuple[int, int]] = {}
+        self.prepared: dict[Question, tuple[Path, int, int]] = {}
 
     def version(self) -> str:
         return __version__
@@ -43,9 +43,11 @@ class Watching(Streamed):
 
     def run(self, question: Question) -> Answer:
         """Watch until all updates are applied; the count is that of an index that is built anew, or this is an error."""
-        before, after = self._static(question)
+        if question not in self.prepared:
+            self.prepared[question] = self._prepare(question)
+        index, before, after = self.prepared[question]
         place = self.place()
-        shutil.copytree(self.index, place / "index", copy_function=os.link)  # files of an index never change
+        _link(index, place / "index")
         try:
             with Peak() as peak:
                 times, figures = self.watched(question, place)
@@ -74,15 +76,18 @@ class Watching(Streamed):
         del before
         return after if self.feed.base is None else None
 
-    def _static(self, question: Question) -> tuple[int, int]:
-        """Return how many matches there are before all updates, and after them, each counted in an index of its own."""
-        if question not in self.expected:
-            everything = self._build(pa.concat_tables([self.first, self.later]), "final")
-            graphs = Graph.open(self.index, spark=self.spark), Graph.open(everything.path, spark=self.spark)
-            before, after = (int(g.count(question.query, **question.flags)) for g in graphs)  # type: ignore[arg-type]
-            self.expected[question] = before, after
-            shutil.rmtree(everything.path)
-        return self.expected[question]
+    def _prepare(self, question: Question) -> tuple[Path, int, int]:
+        """Return an index that knows how many matches there are first, this number, and that of an index of all edges."""
+        index = self.place() / "index"
+        _link(self.index, index)
+        nothing = self.first.slice(0, 0).append_column("op", pa.array([], pa.string()))
+        graph = Graph.open(index, spark=self.spark)
+        before = graph.apply(nothing, question.query, listing=False, strategy="shared", **question.flags).count  # type: ignore[arg-type]
+        forget(index)
+        everything = self._build(pa.concat_tables([self.first, self.later]), "final").path
+        after = int(Graph.open(everything, spark=self.spark).count(question.query, **question.flags))  # type: ignore[arg-type]
+        shutil.rmtree(everything)
+        return index, before, after
 
     def _build(self, edges: pa.Table, name: str) -> Index:
         return build_index(edges, self.scratch / name, directed=not self.undirected, spark=self.spark)
@@ -134,6 +139,11 @@ class Anew:
         with closing(graph):
             found = graph.count(question.query, **question.flags)  # type: ignore[arg-type]
             return Answer(int(found), figures={"counting": found.seconds})
+
+
+def _link(index: Path, target: Path) -> None:
+    """Have an index in another place too; its files never change."""
+    shutil.copytree(index, target, copy_function=os.link)
 
 
 def _kept(path: Path) -> int:

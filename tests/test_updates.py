@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bigjoin as bj
-from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.errors import BigjoinError, QueryError, SourceError
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
@@ -195,6 +195,7 @@ def check_edges(index, model):
 @pytest.mark.parametrize("seed", range(40))
 def test_histories_are_those_of_the_model(seed, tmp_path, monkeypatch):
     monkeypatch.setattr(monitor, "FEW", [0, 5, 1 << 16][seed % 3])  # how soon runs are compacted
+    monkeypatch.setattr(find, "FEW", [-1, find.FEW][seed % 2])  # whether loops find what changes, or batches
     monkeypatch.setattr(compact, "ALONE", 0)
     with mock.patch.object(compiled, "load", interpreted):
         follow(seed, tmp_path)
@@ -207,6 +208,7 @@ def test_thousands_of_histories_are_those_of_the_model(tmp_path, monkeypatch):
     with mock.patch.object(compiled, "load", interpreted):
         for seed in range(1000, 4000):
             monkeypatch.setattr(monitor, "FEW", [0, 5, 1 << 16][seed % 3])
+            monkeypatch.setattr(find, "FEW", [-1, 1 << 16][seed % 2])
             (tmp_path / str(seed)).mkdir()
             follow(seed, tmp_path / str(seed))
 
@@ -275,6 +277,8 @@ def test_relations_are_named_where_there_are_several():
 def test_stored_results_do_not_outlive_a_change():
     graph = bj.Graph(pa.table({"src": [1, 2, 1], "dst": [2, 3, 3]}))
     graph.materialize("tri", "triangle")
+    with pytest.raises(QueryError, match="does not outlive updates"):
+        graph.apply(updates((3, 4, "+")), "q(a,b,c) := tri(a,b,c)")
     graph.apply(updates((3, 4, "+")))
     assert "tri" not in graph.index.statistics.relations
 

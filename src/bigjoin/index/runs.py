@@ -95,6 +95,14 @@ def merge_runs(path: Path, folder: Path, content: dict[str, Any]) -> dict[str, A
     return {**content, "runs": [*kept, merged], "domains": domains}
 
 
+def drop_unused(folder: Path, content: dict[str, Any]) -> None:
+    """Remove the files of a folder that a manifest's content does not name: what became part of others."""
+    named = {file for run in content.get("runs", ()) for file in (run["deltas"], *run["parts"].values())}
+    for file in folder.iterdir():
+        if f"{folder.name}/{file.name}" not in named:
+            file.unlink()
+
+
 def _concatenate(files: Sequence[Path], target: Path) -> None:
     """Write the tables of Arrow files as one."""
     with pa.OSFile(str(target), "wb") as sink:

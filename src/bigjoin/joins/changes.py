@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from bigjoin.index.trie import Codes
 from bigjoin.joins.bind import Output
+from bigjoin.kernels.report import report_forms
 from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
 
 CHANGE = "change"
@@ -72,13 +73,12 @@ def _image(image: Image, order: tuple[str, ...], found: Codes) -> Codes:
 
 def _as_reported(plan: DeltaPlan, order: tuple[str, ...], found: Codes) -> Codes:
     """Return each match in the one form, of those that symmetries give it, which satisfies the restrictions."""
-    reported = np.empty_like(found)
-    for names in plan.automorphisms:
-        renamed = found[_sources(names, order)]
-        wanted = np.ones(found.shape[1], np.bool_)
-        for r in plan.restrictions:
-            wanted &= renamed[order.index(r.smaller)] < renamed[order.index(r.larger)]
-        reported[:, wanted] = renamed[:, wanted]
+    reported = np.empty(found.shape, found.dtype)
+    sources = np.array([_sources(names, order) for names in plan.automorphisms], np.int64)
+    smaller, larger = (
+        np.array([order.index(getattr(r, end)) for r in plan.restrictions], np.int64) for end in ("smaller", "larger")
+    )
+    report_forms(np.ascontiguousarray(found), sources, smaller, larger, reported)
     return reported
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from bigjoin.planner.break_symmetry import break_symmetry
 from bigjoin.planner.build_steps import build_steps
-from bigjoin.planner.delta import plan_delta
+from bigjoin.planner.delta import plan_delta, refuse_stored
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.expand_induced import expand_induced
@@ -69,9 +69,9 @@ def delta_plan(
     query: Query, statistics: Statistics, *, changing: Collection[str] | None = None, listing: bool = True
 ) -> DeltaPlan:
     """Return the delta queries of a query for relations that change, to list matches or only to count them."""
-    return plan_delta(
-        _meant(query, statistics), changing_relations(statistics) if changing is None else changing, listing=listing
-    )
+    refuse_stored(query, statistics)
+    relations = changing_relations(statistics) if changing is None else changing
+    return plan_delta(_meant(query, statistics), relations, listing=listing)
 
 
 def changing_relations(statistics: Statistics) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from bigjoin.errors import QueryError
 from bigjoin.planner.break_symmetry import break_symmetry
 from bigjoin.planner.build_steps import build_steps
 from bigjoin.planner.draft import Draft
@@ -14,7 +15,7 @@ from bigjoin.planner.keep_distinct import keep_distinct
 from bigjoin.planner.order_attributes import order_attributes
 from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image, unversioned, versioned
 from bigjoin.query.plan import Extender, Plan, Restriction, Version
-from bigjoin.query.query import Atom
+from bigjoin.query.query import Atom, Query
 from bigjoin.query.statistics import Statistics, assumed_graph
 from bigjoin.query.view import view_of
 
@@ -183,6 +184,17 @@ def _foreseen(statistics: Statistics) -> Statistics:
         )
         found[name] = replace(known, definition=None, loops=known.loops if known.symmetric else max(1, known.loops))
     return replace(statistics, relations=found)
+
+
+def refuse_stored(query: Query, statistics: Statistics) -> None:
+    """Refuse atoms over stored results of queries, which updates make untrue."""
+    for atom in query.atoms:
+        known = statistics.relations.get(atom.relation)
+        if known is not None and known.materialized:
+            hint = "write the atoms of the query that it is the result of"
+            raise QueryError(
+                f"{atom.relation!r} is the stored result of a query, and does not outlive updates", atom.span, hint
+            )
 
 
 def _changes(atom: Atom, changing: Collection[str]) -> bool:

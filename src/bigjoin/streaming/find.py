@@ -23,6 +23,7 @@ from bigjoin.joins.changes import CHANGE, Signed, with_change
 from bigjoin.joins.compiled import Counting, Listing
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.nest import Term, nest_of
+from bigjoin.query.plan import Plan
 from bigjoin.spark import partitioned
 from bigjoin.spark.matches import MatchFile, schema_of
 from bigjoin.spark.session import parallelism
@@ -32,7 +33,7 @@ PARTS = 32
 """Ranges of seeds for each task: many small ones even out what no estimate sees."""
 
 FEW = 1 << 16
-"""Values in the shorter lists of a delta's pairs for which one thread is enough."""
+"""Values in the shorter lists of a delta's pairs for which one thread and no compiled loops are enough."""
 
 WORKERS = 4
 """Workers for each core, where nobody says how many."""
@@ -70,43 +71,47 @@ class FindChanges:
     tasks: int
     folder: str | None
     """Where signed matches are written; without one, they are counted."""
+    compiled: bool = True
+    """Whether as loops, which take a second to compile when they are new, or on batches."""
 
     def __call__(self, item: tuple[int, bool, int]) -> dict[str, Any]:
         number, insert, task = item
-        dq = self.plan.queries[number]
-        signed, phase = Signed(self.plan, dq, insert), Phase(begun(self.index), self.index, insert)
-        term = Term(1, nest_of(dq.plan), dq.plan.attributes)
-        if self.folder is None:
-            counting: Counting | Batched = Counting(term, dq.plan.query, phase)
-            if isinstance(counting, Counting) and counting.generator.is_too_large:
-                counting = Batched(dq.plan, phase)
-            count = counting.count(counting.ranges(self.tasks * PARTS)[task :: self.tasks])
-            return {"number": str(count * signed.sign * signed.each), "files": [], "tally": counting.tally.tolist()}
-        return self._list(signed, phase, term, task)
+        signed = Signed(self.plan, self.plan.queries[number], insert)
+        phase = Phase(begun(self.index), self.index, insert)
+        return self._count(signed, phase, task) if self.folder is None else self._list(signed, phase, task)
 
-    def _list(self, signed: Signed, phase: Phase, term: Term, task: int) -> dict[str, Any]:
-        dq = signed.dq
-        listing: Listing | Batched = Listing(term, dq.plan.query, phase)
-        if isinstance(listing, Listing) and listing.generator.is_too_large:
-            listing = Batched(dq.plan, phase)
-        columns = outputs(dq.plan.query, tuple(listing.attributes), phase)
-        schema = with_change(schema_of(columns, len(listing.attributes)))
+    def _count(self, signed: Signed, phase: Phase, task: int) -> dict[str, Any]:
+        plan = signed.dq.plan
+        counting = Counting(_term(plan), plan.query, phase) if self.compiled else None
+        found: Counting | Batched = Batched(plan, phase) if counting is None or counting.generator.is_too_large else counting
+        count = found.count(found.ranges(self.tasks * PARTS)[task :: self.tasks])
+        return {"number": str(count * signed.sign * signed.each), "files": [], "tally": found.tally.tolist()}
+
+    def _list(self, signed: Signed, phase: Phase, task: int) -> dict[str, Any]:
+        plan = signed.dq.plan
+        listing = Listing(_term(plan), plan.query, phase) if self.compiled else None
+        found: Listing | Batched = Batched(plan, phase) if listing is None or listing.generator.is_too_large else listing
+        columns = outputs(plan.query, tuple(found.attributes), phase)
+        schema = with_change(schema_of(columns, len(found.attributes)))
         target: MatchFile | None = None
-        rows = 0
         try:
-            for found in listing.rows(listing.ranges(self.tasks * PARTS)[task :: self.tasks], BATCH_SIZE):
-                for arrays in signed.columns(columns, found.prefixes):
-                    if not len(arrays[0]):
-                        continue
-                    if target is None:
-                        target = MatchFile(Path(self.folder or "") / f"part-{uuid.uuid4().hex}.parquet", schema, ".parquet")
-                    target.put(arrays)
-                    rows += len(arrays[0])
+            for rows in found.rows(found.ranges(self.tasks * PARTS)[task :: self.tasks], BATCH_SIZE):
+                for arrays in signed.columns(columns, rows.prefixes):
+                    if len(arrays[0]):
+                        name = f"part-{uuid.uuid4().hex}.parquet"
+                        target = target or MatchFile(Path(self.folder or "") / name, schema, ".parquet")
+                        target.put(arrays)
         finally:
             if target is not None:
                 target.close()
-        files = [] if target is None else [[str(target.path), rows]]
-        return {"number": str(rows * signed.sign), "files": files, "tally": []}
+        written = 0 if target is None else target.rows
+        files = [] if target is None else [[str(target.path), written]]
+        return {"number": str(written * signed.sign), "files": files, "tally": []}
+
+
+def _term(plan: Plan) -> Term:
+    """Return a plan as loops, each within the one before."""
+    return Term(1, nest_of(plan), plan.attributes)
 
 
 def find_changes(
@@ -158,9 +163,9 @@ def _by_sharing(
     found: Found,
 ) -> None:
     """Run delta queries where every task has the whole index."""
-    run, tasks = _run(plan, index, spark, workers)
+    run, tasks, compiled = _run(plan, index, spark, workers)
     items = [(number, insert, task) for number, insert in _work(plan, index) for task in range(tasks)]
-    done = run(FindChanges(index, plan, tasks, None if folder is None else str(folder)), items)
+    done = run(FindChanges(index, plan, tasks, None if folder is None else str(folder), compiled), items)
     tallies: dict[int, Any] = {}
     for (number, _, _), result in zip(items, done, strict=True):
         found.add(int(result["number"]))
@@ -195,17 +200,20 @@ def _by_exchange(
             found.files += parts
 
 
-def _run(plan: DeltaPlan, index: Index, spark: Callable[[], SparkSession], workers: int | None) -> tuple[Run, int]:
-    """Return how to run the delta queries, and in how many tasks each: here, unless the lists that they begin with are long."""
+def _run(plan: DeltaPlan, index: Index, spark: Callable[[], SparkSession], workers: int | None) -> tuple[Run, int, bool]:
+    """Return how to run delta queries, in how many tasks each, and whether as loops.
+
+    What there is to look at decides: a little is looked at here on batches, much by loops, and very much in Spark's tasks.
+    """
     versions = begun(index)
     relations = {dq.atom.relation for dq in plan.queries if (dq.atom.relation, 2) in versions.orders}
     reach = sum(versions.reach_of_delta(relation) for relation in relations)
     if reach <= FEW:
-        return in_turn, 1
+        return in_turn, 1, False
     if reach <= ALONE:
-        return in_threads, 2
+        return in_threads, 2, True
     session = spark()
-    return (lambda function, items: run_tasks(session, function, items)), workers or parallelism(session)
+    return (lambda function, items: run_tasks(session, function, items)), workers or parallelism(session), True
 
 
 def _steps(plan: DeltaPlan, tallies: dict[int, Any]) -> Iterator[dict[str, Any]]:

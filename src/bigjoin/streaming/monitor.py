@@ -7,7 +7,10 @@ process that is killed before the commit has done nothing; one that is killed af
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +24,7 @@ from pyspark.sql import SparkSession
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import check_target, read_manifest
-from bigjoin.index.runs import merge_runs
+from bigjoin.index.runs import drop_unused, merge_runs
 from bigjoin.index.versions import forget, opened, register
 from bigjoin.index.writer import Writer, building, locked, remove_old
 from bigjoin.joins.bind import outputs
@@ -145,6 +148,7 @@ class Monitor:
         self.asked, self.order, self.window = output, order, window
         self.live: Live | None = None
         self.output: Output | None = None
+        self.scratch: Path | None = None
         self.swept = time.monotonic()
 
     @contextmanager
@@ -235,6 +239,7 @@ class Monitor:
             if function is not None:
                 function(epoch)
             content = merge_runs(self.path, writer.folder, staged.content) | self._sections(live, epoch, ledger)
+            drop_unused(writer.folder, content)
             kept = in_use(content, live.index.manifest["files"])
             return epoch, writer.commit(content, kept=kept, retention=RETENTION), staged
         except BaseException:
@@ -266,6 +271,8 @@ class Monitor:
             count = self.counts[name] + found.created - found.destroyed
             paths, schema = tuple(file for file, _ in found.files), schemas[name] if folder is not None else None
             epoch.queries[name] = Changes(found.created, found.destroyed, count, epoch.number, paths, schema)
+            if folder is not None and self.output is None:  # for as long as somebody may ask for the matches
+                weakref.finalize(epoch.queries[name], shutil.rmtree, folder, ignore_errors=True)
             epoch.found[name] = found
         if self.output is not None:
             self.output.seal(folders, schemas)
@@ -276,7 +283,9 @@ class Monitor:
         if self.output is not None:
             return self.output.stage(epoch)
         listed = [name for name, watched in self.watched.items() if watched.listing]
-        return {name: scratch_directory("changes") for name in listed}
+        if listed and self.scratch is None:
+            self.scratch = scratch_directory("changes")
+        return {name: Path(tempfile.mkdtemp(dir=self.scratch)) for name in listed}
 
     def _publish(self, output: Output, epoch: Epoch, live: Live) -> None:
         """Move the matches of a committed epoch to their place; if that fails, the index is opened again, which does it."""

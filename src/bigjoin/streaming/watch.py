@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,16 +47,18 @@ class Batches:
     batch_size: int | None = None
     adopt: bool = False
     function: Callable[[Epoch], None] | None = None
-    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _monitor: Monitor | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_monitor": None}
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Run a batch as an epoch, unless it is committed already."""
         spark = frame.sparkSession
-        if self.name not in _monitors:
-            _monitors[self.name] = self.monitor(lambda: spark)
+        if self._monitor is None:
+            self._monitor = self.monitor(lambda: spark)
         entry = {"source": f"stream {stream_id(self.checkpoint, spark)}", "batch": batch, "adopt": self.adopt}
-        monitor = _monitors[self.name]
-        monitor.apply(frame.toArrow(), f"batch {batch}", ledger=entry, function=self.function)
+        self._monitor.apply(frame.toArrow(), f"batch {batch}", ledger=entry, function=self.function)
         self.adopt = False
 
     def monitor(self, spark: Callable[[], SparkSession]) -> Monitor:
@@ -80,9 +81,6 @@ class Batches:
         if epoch != index.epoch:
             raise BigjoinError(f"the index {index.path} has changed since the watch began: begin it again")
         return count
-
-
-_monitors: dict[str, Monitor] = {}
 
 
 def stream_id(checkpoint: str, spark: SparkSession | None) -> str | None:

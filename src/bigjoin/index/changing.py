@@ -125,7 +125,7 @@ class ChangingTrie:
 
     def _rewrite(self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool) -> int:
         """Do the same where tuples are wider: gather all that hang on the changed nodes, and write their levels."""
-        owner, known = self._gather(nodes.astype(np.int64))
+        owner, known = self.tuples_below(nodes.astype(np.int64))
         changed = np.repeat(np.arange(len(nodes)), np.diff(starts))
         every = [np.concatenate(pair) for pair in zip((owner, *known), (changed, *columns), strict=True)]
         order = np.lexsort(every[::-1])
@@ -143,7 +143,7 @@ class ChangingTrie:
         self.longest = max(self.longest, int(np.diff(level.offsets).max(initial=0)))
         return first
 
-    def _gather(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Codes]]:
+    def tuples_below(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Codes]]:
         """Return all tuples below some nodes, column by column, and for each which of the nodes it is below."""
         owner = np.arange(len(nodes))
         found: list[Codes] = []

@@ -44,15 +44,9 @@ class Window:
             known = f"its columns are {', '.join(columns)}" if columns else "edges have no columns"
             raise BigjoinError(f"the edges of {index.path} have no column {self.column!r} to expire by: {known}")
         self.length = _length(self.asked, columns[self.column].type)
-        trie = versions.trie((self.relation, 3), (0, 1, 2), State.BEFORE)
-        places = trie.places.astype(np.int64)  # type: ignore[union-attr]
-        upper, lower = trie.levels
-        pairs = upper.offsets[places + 1] - upper.offsets[places]
-        at = np.repeat(upper.offsets[places] - (np.cumsum(pairs) - pairs), pairs) + np.arange(int(pairs.sum()))
-        many = lower.offsets[at + 1] - lower.offsets[at]
-        rows_at = np.repeat(lower.offsets[at] - (np.cumsum(many) - many), many) + np.arange(int(many.sum()))
-        src = np.repeat(np.repeat(np.arange(len(places)), pairs), many)
-        dst, eid = np.repeat(upper.values[at].astype(np.int64), many), lower.values[rows_at].astype(np.int64)
+        trie = versions.orders[self.relation, 3][0, 1, 2]
+        src, (dst, eid) = trie.tuples_below(trie.places[State.BEFORE].filled.astype(np.int64))
+        dst, eid = dst.astype(np.int64), eid.astype(np.int64)
         if relation.symmetric:
             once = src < dst
             src, dst, eid = src[once], dst[once], eid[once]

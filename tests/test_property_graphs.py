@@ -128,7 +128,7 @@ class PropertyGraph:
             {domain: {n: str(column.type) for n, column in columns.items()} for domain, columns in self.columns.items()},
         )
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW) -> Trie:
+    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
         assert columns in {"pays": {(0,), (1,), (0, 1), (1, 0), (0, 1, 2)}, "person": {(0,)}}.get(
             relation, {(0,), (1,), (0, 1), (1, 0)}
         )

@@ -42,7 +42,7 @@ class InMemory:
             {"id": len(IDS)},
         )
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW) -> Trie:
+    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
         tuples = sorted(self.relations[relation])
         return build_trie([np.array([IDS.index(t[c]) for t in tuples], np.uint32) for c in columns], len(IDS))
 

@@ -59,6 +59,8 @@ class Graph(Verbs):
         self._spark = spark or next((table.sparkSession for table in rows if hasattr(table, "mapInArrow")), None)
         self._scratch: Path | None = scratch_directory("graph")
         self._monitor: tuple[Any, Monitor] | None = None
+        self._follows = False
+        """Whether a stream changes the index, so that queries open it again."""
         self._copy: tuple[str, Index] | None = None
         self.index = build_index(
             edges,
@@ -81,7 +83,8 @@ class Graph(Verbs):
     @classmethod
     def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:
         graph = cls.__new__(cls)
-        graph._spark, graph._scratch, graph.index, graph._monitor, graph._copy = spark, scratch, index, None, None
+        graph._spark, graph._scratch, graph.index, graph._copy = spark, scratch, index, None
+        graph._monitor, graph._follows = None, False
         return graph
 
     def _index_for(self, query: Query) -> Index:
@@ -90,6 +93,8 @@ class Graph(Verbs):
 
     def _settled(self) -> Index:
         """Return the index without runs: itself, or a copy while it cannot be written, which no update is meant for."""
+        if self._follows:
+            self.index = Index.open(self.index.path)
         asked = self.index.manifest["identity"]
         if self._copy is None or self._copy[0] != asked:
             found = settled(self.index)
@@ -154,7 +159,8 @@ class Graph(Verbs):
 
         Updates have columns src, dst and op (`+` or `-`, insert or delete, 1 or -1). They follow the column `order`; without
         one, deletions come before insertions. `queries` is a query or a mapping of names to queries. The epoch has for each the
-        matches that came and went (`table`), and the new `count`; without `listing`, the counts alone.
+        matches that came and went (`table`), and the new `count`; without `listing`, the counts alone. Give all queries at
+        once: one that was not asked of the epoch before is counted anew.
         """
         watched = watchable(queries, flags, listing=listing)
         options: dict[str, Any] = {
@@ -166,7 +172,7 @@ class Graph(Verbs):
         if self._monitor is None or self._monitor[0] != asked:
             monitor = Monitor(self.index.path, watched, spark=lambda: self.spark, initial=self.counted, order=order, **options)
             self._monitor = (asked, monitor)
-        epoch = self._monitor[1].apply(_table(updates))
+        epoch = self._monitor[1].apply(_table(updates, self.index.dictionaries[VERTEX].type))
         assert epoch is not None
         assert self._monitor[1].live is not None
         self.index = self._monitor[1].live.index
@@ -231,6 +237,7 @@ class Graph(Verbs):
             self.index = live.index
             epoch = live.index.epoch
         batches.counts = {str(w.query): (epoch, first.counts[name]) for name, w in watched.items()}
+        self._follows = True
         stream = updates.writeStream.foreachBatch(batches).option("checkpointLocation", where)
         return (stream.trigger(**trigger) if trigger else stream).start()
 
@@ -277,10 +284,10 @@ def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict
     return found
 
 
-def _table(rows: Rows) -> pa.Table:
-    """Return updates as an Arrow table."""
+def _table(rows: Rows, ids: pa.DataType) -> pa.Table:
+    """Return updates of a graph with ids of some type as an Arrow table."""
     if isinstance(rows, (str, Path)):
-        return read_file(Path(rows))
+        return read_file(Path(rows), ids)
     if isinstance(rows, pa.Table):
         return rows
     if hasattr(rows, "toArrow"):

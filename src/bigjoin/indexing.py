@@ -32,6 +32,7 @@ from bigjoin.query.query import Query
 from bigjoin.spark.ingest import ingest, runner
 from bigjoin.spark.read import frame_table, read_frame
 from bigjoin.spark.session import get_session
+from bigjoin.streaming.compaction import settled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +93,9 @@ def build_index(
     if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
         if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, columns, labels, types)):
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
-        return _rebuild(Index.open(edges), path, directed, shards, queries, part_size, spark, progress, share)
+        return _rebuild(
+            settled(Index.open(edges)), path, Path(edges), directed, shards, queries, part_size, spark, progress, share
+        )
     progress("looking at the source")
     reader = _Reader(spark, properties=properties, drop_nulls=drop_nulls)
     named = edges if isinstance(edges, Mapping) else {EDGE: edges}
@@ -192,9 +195,14 @@ def undirected_copy(index: Index, path: Path) -> Index:
         return writer.commit(copy(index, writer.folder, in_threads, directed=False, shards=index.shards))
 
 
+FOLLOWS = ("epoch", "origin", "ledger", "clock", "output", "watched")
+"""What the manifest says of updates: it stays if an index is written again in its own place."""
+
+
 def _rebuild(
     index: Index,
     path: Path,
+    source: Path,
     directed: bool | None,
     shards: int | None,
     queries: Mapping[str, Query],
@@ -214,6 +222,10 @@ def _rebuild(
         options: dict[str, Any] = {"directed": directed is not False and not undirected, "shards": shards or index.shards}
         content = copy(index, writer.folder, run, progress=progress, part=part_size, **options)
         content = store(content, writer.folder, queries, run, part=part_size, progress=progress)
+        if path.resolve() == source.resolve():
+            same = options["directed"] == (not undirected)  # else queries have other matches
+            kept = FOLLOWS if same else FOLLOWS[:-1]
+            content |= {name: index.manifest[name] for name in kept if name in index.manifest}
         progress("committing")
         return writer.commit(content, run)
 

@@ -35,6 +35,7 @@ from bigjoin.query.view import view_of
 from bigjoin.spark.ingest import runner
 from bigjoin.spark.read import frame_schema, read_frame, spool
 from bigjoin.spark.session import get_session, scratch_directory
+from bigjoin.streaming.compaction import settled
 from bigjoin.verbs import Verbs
 
 
@@ -275,7 +276,7 @@ def _open(name: str, rows: Rows, spark: SparkSession | None) -> Chunked | DataFr
     """Return what holds the rows of a relation: tables in memory, or a DataFrame, which may be larger."""
     if isinstance(rows, (str, Path)):
         if not is_remote(str(rows)) and is_index(Path(rows)):
-            return Chunked.of(_of_index(Index.open(rows), name))
+            return Chunked.of(_of_index(settled(Index.open(rows)), name))
         if is_remote(str(rows)) or _is_large_parquet(Path(rows)):
             return read_frame(spark or get_session(), str(rows))
         return Chunked.of(read_whole(str(rows)))

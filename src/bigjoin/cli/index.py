@@ -86,6 +86,7 @@ def _build(
     from bigjoin.index.writer import verify as verify_index
     from bigjoin.indexing import build_index, run_for
     from bigjoin.materialize import definitions, materialize
+    from bigjoin.streaming.compaction import settled_in_place
 
     check_target(directory)
     paths = {name: source}
@@ -119,7 +120,7 @@ def _build(
         spark = partial(start_spark, options, report)
         if before is not None and stored and _only_adds(before, directory, chosen, undirected=options.undirected):
             run = run_for(before, spark, report.share)
-            built = materialize(before, stored, run, part=part_size, progress=report.stage)
+            built = materialize(settled_in_place(before), stored, run, part=part_size, progress=report.stage)
         else:
             built = build_index(
                 source if whole else paths,

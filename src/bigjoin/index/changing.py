@@ -20,6 +20,11 @@ from bigjoin.kernels.patch import copy_lists, delete_from_lists, insert_into_lis
 
 NODES = np.uint32
 
+SWEEP = 2
+"""Times the tuples there are that may have been written before those that are gone are swept out."""
+ROOM = 1 << 20
+"""Tuples that may lie about in any case."""
+
 
 class State(IntEnum):
     """The relation before an epoch, after its deletions, and after its insertions."""
@@ -80,25 +85,26 @@ class ChangingTrie:
 
     def settle(self) -> None:
         """Make the state after an epoch the one before the next, and forget the delta."""
-        self._carry(State.AFTER, (State.BEFORE, State.BETWEEN))
-        live, lists = self.places[0].filled, self.levels[0]
-        if lists[1].used > 2 * self.stored + (1 << 20):
-            self.stored = int((lists[0].filled[live.astype(np.int64) + 1] - lists[0].filled[live]).sum())
-            if lists[1].used > 2 * self.stored + (1 << 20):
-                self._sweep()
-
-    def undo(self) -> None:
-        """Go back to the state before the epoch."""
-        self._carry(State.BEFORE, (State.BETWEEN, State.AFTER))
-
-    def _carry(self, source: State, targets: Sequence[State]) -> None:
         for keys in self.touched:
-            for target in targets:
-                self.places[target].filled[keys] = self.places[source].filled[keys]
+            for state in (State.BEFORE, State.BETWEEN):
+                self.places[state].filled[keys] = self.places[State.AFTER].filled[keys]
         for insert, delta in self.deltas.items():
             assert delta.keys is not None
             self.in_delta[insert].filled[delta.keys[1:].astype(np.int64)] = 0
         self.touched, self.deltas = [], {}
+        written = self.levels[-1][1].used
+        if written > SWEEP * self.stored + ROOM:  # as it was when somebody last looked
+            self.stored = self._live()
+            if written > SWEEP * self.stored + ROOM:
+                self._sweep()
+
+    def _live(self) -> int:
+        """Return how many tuples there are."""
+        nodes = self.places[State.BEFORE].filled.astype(np.int64)
+        bounds = self.levels[0][0].filled
+        for offsets, _ in self.levels[1:]:
+            bounds = offsets.filled[bounds]
+        return int((bounds[nodes + 1] - bounds[nodes]).sum())
 
     def _note(self, columns: Sequence[Codes], *, insert: bool) -> None:
         """Keep the tuples of a delta as a trie of their own; its first node is the empty list of all other codes."""

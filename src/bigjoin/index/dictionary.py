@@ -38,7 +38,8 @@ class Dictionary:
         """The rank of each code."""
         if len(self.stored_ranks) == len(self.ids):
             return self.stored_ranks
-        return ranks_of(self.ids.combine_chunks() if isinstance(self.ids, pa.ChunkedArray) else self.ids)
+        ids = self.ids.combine_chunks() if isinstance(self.ids, pa.ChunkedArray) else self.ids
+        return _more_ranks(self.stored_ranks, np.asarray(ids)) if pa.types.is_integer(ids.type) else ranks_of(ids)
 
     @cached_property
     def _codes_by_rank(self) -> NDArray[np.int64]:
@@ -117,6 +118,18 @@ class RowNumbers:
         """Return the code of an id, or None where there is no such id."""
         code = self.smaller(value)
         return code if code != self.smaller(value, or_equal=True) else None
+
+
+def _more_ranks(stored: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
+    """Return the ranks of all ids, given those of the first: only what came later is sorted."""
+    old, new = ids[: len(stored)], np.sort(ids[len(stored) :])
+    ranks = np.empty(len(ids), code_type(len(ids)))
+    ranks[: len(stored)] = stored + np.searchsorted(new, old)
+    by_rank = np.empty_like(old)
+    by_rank[stored] = old
+    late = ids[len(stored) :]
+    ranks[len(stored) :] = np.searchsorted(by_rank, late) + np.searchsorted(new, late)
+    return ranks
 
 
 def ranks_of(ids: pa.Array) -> NDArray[Any]:

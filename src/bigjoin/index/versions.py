@@ -60,11 +60,6 @@ class Versions:
         for trie in self._tries():
             trie.settle()
 
-    def undo(self) -> None:
-        """Forget the epoch that has begun."""
-        for trie in self._tries():
-            trie.undo()
-
     def holds(self, read: Reading, tuples: Sequence[Codes]) -> NDArray[np.bool_]:
         """Tell for each tuple whether the relation has it before the epoch."""
         columns, trie = next(iter(self.orders[read].items()))
@@ -213,16 +208,21 @@ _open: dict[Path, tuple[str, Versions]] = {}
 _opening = Lock()
 
 
+def versions_of(index: Index, runs: Sequence[dict[str, Any]]) -> Versions:
+    """Return the versions of an index with some of its runs in them, from its files."""
+    versions = Versions(index.base)
+    for run in runs:
+        versions.begin(_deltas(index, run), index.statistics)
+        versions.commit()
+    return versions
+
+
 def opened(index: Index) -> Versions:
     """Return the versions of an index, from this process's memory if they are those, else from its files."""
     with _opening:
         known = _open.get(index.path.absolute())
         if known is None or known[0] != index.manifest["identity"]:
-            versions = Versions(index.base)
-            for run in index.runs:
-                versions.begin(_deltas(index, run), index.statistics)
-                versions.commit()
-            _open[index.path.absolute()] = (index.manifest["identity"], versions)
+            _open[index.path.absolute()] = (index.manifest["identity"], versions_of(index, index.runs))
         return _open[index.path.absolute()][1]
 
 
@@ -234,14 +234,12 @@ def begun(index: Index) -> Versions:
         if known is not None and known[0] == f"{identity} begun":
             return known[1]
         *runs, last = index.runs
+        _open.pop(path, None)
         if known is not None and known[0] == f"{index.manifest['previous']} begun":
             versions = known[1]
             versions.commit()
         else:
-            versions = Versions(index.base)
-            for run in runs:
-                versions.begin(_deltas(index, run), index.statistics)
-                versions.commit()
+            versions = versions_of(index, runs)
         versions.begin(_deltas(index, last), index.statistics)
         _open[path] = (f"{identity} begun", versions)
         return versions

@@ -38,6 +38,8 @@ from bigjoin.index.run import Run, in_threads
 
 LARGE = 1 << 30
 """Bytes beyond which files are sealed where stages run."""
+PAUSE = 0.05
+"""Seconds between two looks at a lock."""
 RETENTION = 3600.0
 """Seconds for which a superseded version is kept when the next one is written."""
 
@@ -73,6 +75,7 @@ class Writer:
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "epoch": 0,
+            "origin": self.identity,
             **content,
             "identity": self.identity,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -128,8 +131,12 @@ def building(path: Path) -> Iterator[Writer]:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the directory's lock, which ends with the process, however it ends; refuse if somebody else holds it."""
+def locked(path: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Hold the directory's lock, which ends with the process, however it ends.
+
+    If somebody else holds it, and does so for longer than some seconds of patience, refuse.
+    """
+    until = time.monotonic() + patience
     while True:
         path.mkdir(parents=True, exist_ok=True)
         try:
@@ -141,6 +148,9 @@ def locked(path: Path) -> Iterator[None]:
         except BlockingIOError:
             holder = os.pread(descriptor, 100, 0).decode(errors="replace").strip()
             os.close(descriptor)
+            if time.monotonic() < until:
+                time.sleep(PAUSE)
+                continue
             raise IndexFormatError(
                 f"another process{f' ({holder})' if holder else ''} is writing the index {path}: wait until it has finished"
             ) from None

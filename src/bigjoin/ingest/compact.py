@@ -20,6 +20,7 @@ from bigjoin.index.values import take
 from bigjoin.index.versions import Versions
 from bigjoin.ingest.assembly import degree_sections, degrees_of
 from bigjoin.ingest.ids import write_table
+from bigjoin.query.statistics import Statistics
 
 ALONE = 1 << 16
 """Vertices without an edge that are worth to be forgotten, at least."""
@@ -34,6 +35,12 @@ def compact(index: Index, versions: Versions, folder: Path) -> dict[str, Any]:
     domains = {name: writer.domain(name, domain) for name, domain in index.manifest["domains"].items()}
     degrees = degrees_of(relations, folder.parent, Shards(index.shards, domains[VERTEX]["size"]))
     return {**content, "relations": relations, "domains": domains, "degrees": degree_sections(degrees)}
+
+
+def forgets_vertices(statistics: Statistics) -> bool:
+    """Tell whether nothing is known of vertices but their edges: then one without edges can be forgotten."""
+    labelled = any(relation.arity == 1 for relation in statistics.relations.values())
+    return not labelled and VERTEX not in statistics.properties
 
 
 def _ranks(dictionary: Dictionary | RowNumbers, live: NDArray[np.int64] | None) -> NDArray[Any]:
@@ -61,8 +68,7 @@ class _Compaction:
     def joined_vertices(self) -> NDArray[np.int64] | None:
         """Return the vertices that have an edge, if most have none and nothing else is known of these: a window moves on."""
         size = self.index.statistics.domains[VERTEX]
-        labelled = any(relation.arity == 1 for relation in self.index.statistics.relations.values())
-        if labelled or VERTEX in self.index.statistics.properties:
+        if not forgets_vertices(self.index.statistics):
             return None
         has = np.zeros(size, np.bool_)
         for (_, width), orders in self.versions.orders.items():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from bigjoin.errors import QueryError
 from bigjoin.planner.break_symmetry import break_symmetry
@@ -19,6 +20,8 @@ from bigjoin.query.query import Atom, Query
 from bigjoin.query.statistics import Statistics, assumed_graph
 from bigjoin.query.view import view_of
 
+MANY = 1000
+"""Forms that symmetries may give a match for it to be worth to share delta queries: one of them is looked for."""
 FEW = 1000
 """Tuples of a relation below which its statistics say little about what it will be."""
 
@@ -34,8 +37,9 @@ def plan_delta(draft: Draft, changing: Collection[str], *, listing: bool) -> Del
     negated = any(atom.negated for atom in draft.atoms)
     if not negated and (listing or draft.query.injective):
         orbits = _orbits(draft, seeded)
-        if len(orbits) < len(seeded):
-            return _by_updates(draft, orbits)
+        forms = list(islice(_symmetries(draft), MANY + 1)) if draft.query.unique else []
+        if len(orbits) < len(seeded) and len(forms) <= MANY:
+            return _by_updates(draft, orbits, forms)
     restrictions = break_symmetry(order_attributes(draft)).restrictions
     queries = tuple(_by_atoms(draft, atom, seeded, restrictions) for atom in seeded)
     return DeltaPlan(draft.query, queries, consolidates=negated)
@@ -56,7 +60,12 @@ def _by_atoms(draft: Draft, atom: Atom, seeded: Sequence[Atom], restrictions: Se
     return DeltaQuery(atom, plan, sign=-1 if atom.negated else 1)
 
 
-def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]]) -> DeltaPlan:
+def _symmetries(draft: Draft) -> Iterator[dict[str, str]]:
+    shape = Shape(draft)
+    return renamings(shape, shape)
+
+
+def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]], forms: Sequence[dict[str, str]]) -> DeltaPlan:
     """Return one query for each orbit of atoms: all others read either version, without what comes after the seed's tuple."""
     seeded = [atom for orbit in orbits for atom in orbit]
     relations = list(dict.fromkeys(_reads(atom) for atom in seeded))
@@ -79,8 +88,7 @@ def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]]) -> DeltaPlan:
         queries.append(DeltaQuery(atom, _plan(draft, atom, others, restrictions), images=images))
     if not draft.query.unique:
         return DeltaPlan(draft.query, tuple(queries), by_updates=True)
-    shape = Shape(draft)
-    every = tuple(tuple(names.items()) for names in renamings(shape, shape))
+    every = tuple(tuple(names.items()) for names in forms)
     wanted = break_symmetry(order_attributes(draft)).restrictions
     return DeltaPlan(draft.query, tuple(queries), by_updates=True, automorphisms=every, restrictions=wanted)
 

@@ -12,7 +12,7 @@ from typing import Any
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import read_manifest
-from bigjoin.index.versions import Versions, forget, opened
+from bigjoin.index.versions import Versions, forget, opened, versions_of
 from bigjoin.index.writer import building, locked, writing
 from bigjoin.ingest.compact import compact
 from bigjoin.spark.session import scratch_directory
@@ -32,7 +32,7 @@ def settled(index: Index) -> Index:
     if os.access(index.path, os.W_OK):
         with suppress(BigjoinError):  # somebody else writes it, or has
             return settled_in_place(index)
-    versions = opened(index)
+    versions = versions_of(index, index.runs)  # not those in memory, which a writer may be changing
     scratch = scratch_directory("compacted") / "index"
     with writing(scratch) as writer:
         content = compact(index, versions, writer.folder)

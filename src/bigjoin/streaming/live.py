@@ -81,7 +81,9 @@ class Live:
         return kind
 
     def stage(self, table: pa.Table, folder: Path, source: str) -> Staged:
-        """Turn a table of updates into an epoch, whose files are in a folder; what it is about can be read, and undone."""
+        """Turn a table of updates into an epoch, whose files are in a folder, and begin it: its versions can be read."""
+        if self.window is not None:
+            self.window.undo()  # what an epoch that was refused has left
         staged = Staged(self.index.epoch + 1)
         kept = {name for properties in self.index.statistics.properties.values() for name in properties}
         updates = read_updates(table, self.index.dictionaries[VERTEX].type, source, order=self.order, kept=kept)
@@ -106,20 +108,14 @@ class Live:
 
     def committed(self, index: Index, staged: Staged) -> None:
         """Go on from an epoch that is committed."""
-        register(index, self.versions)
         self.versions.commit()
+        register(index, self.versions)
         if staged.ids is not None:
             self.lookup.add(staged.ids)
         self.index = index
         if self.window is not None:
             assert staged.fresh is not None
             self.window.advance(staged.fresh.settled)
-
-    def undo(self) -> None:
-        """Forget an epoch that was staged."""
-        self.versions.undo()
-        if self.window is not None:
-            self.window.undo()
 
     @property
     def relations(self) -> list[str]:
@@ -131,8 +127,8 @@ class Live:
         manifest = self.index.manifest
         content = {key: value for key, value in manifest.items() if key not in ("files", "superseded", "sha256")}
         content |= {"epoch": staged.epoch, "previous": manifest["identity"], "runs": self.index.runs}
-        if self.window is not None and np.isfinite(self.window.next_clock):
-            content["clock"] = self.window.next_clock
+        if self.window is not None and self.window.next_clock is not None:
+            content["clock"] = {"relation": self.window.relation, "column": self.window.column, "at": self.window.next_clock}
         if staged.changes:
             run: dict[str, Any] = {
                 "epochs": [staged.epoch, staged.epoch],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,12 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from bigjoin.errors import BigjoinError
-from bigjoin.index.directory import Index
+from bigjoin.errors import BigjoinError, OutputError, SourceError, reason
+from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.manifest import check_target, read_manifest
 from bigjoin.index.runs import drop_unused, merge_runs
 from bigjoin.index.versions import forget, opened, register
 from bigjoin.index.writer import Writer, building, locked, remove_old
+from bigjoin.ingest.compact import forgets_vertices
 from bigjoin.joins.bind import outputs
 from bigjoin.joins.changes import with_change
 from bigjoin.planner import delta_plan
@@ -46,6 +48,8 @@ RETENTION = 60.0
 """Seconds for which runs that were merged are kept, for who still reads them."""
 SWEEP = 10.0
 """Seconds between two looks for files that nobody needs."""
+PATIENCE = 120.0
+"""Seconds that an epoch waits for others to finish writing the index: a query may be compacting it."""
 SHARE = 2
 """Runs are compacted when they have more tuples than the tries have, divided by this."""
 FEW = 1 << 16
@@ -155,7 +159,7 @@ class Monitor:
     def writing(self) -> Iterator[Live]:
         """Hold the index's lock, and have it in memory as it is now."""
         check_target(self.path)
-        with locked(self.path):
+        with locked(self.path, patience=PATIENCE):
             identity = read_manifest(self.path)["identity"]
             if self.live is None or self.live.index.manifest["identity"] != identity:
                 self._open()
@@ -233,15 +237,17 @@ class Monitor:
         function: Callable[[Epoch], None] | None,
     ) -> tuple[Epoch, Index, Staged]:
         """Stage an epoch, find what it changes, and commit it."""
-        staged = live.stage(table, writer.folder, source)
         try:
+            staged = live.stage(table, writer.folder, source)
             epoch = self._changes(live, staged, writer.identity)
             if function is not None:
-                function(epoch)
+                _call(function, epoch)
             content = merge_runs(self.path, writer.folder, staged.content) | self._sections(live, epoch, ledger)
             drop_unused(writer.folder, content)
             kept = in_use(content, live.index.manifest["files"])
             return epoch, writer.commit(content, kept=kept, retention=RETENTION), staged
+        except SourceError:  # of updates that make no sense, before anything was changed
+            raise
         except BaseException:
             forget(self.path)
             self.live = None
@@ -258,7 +264,7 @@ class Monitor:
         for name, plans in self.plans.items():
             found, folder = Found(), folders.get(name)
             if staged.changes:
-                found = find_changes(
+                found = self._find(
                     plans,
                     index,
                     schemas[name],
@@ -277,6 +283,14 @@ class Monitor:
         if self.output is not None:
             self.output.seal(folders, schemas)
         return epoch
+
+    def _find(self, *work: Any, **options: Any) -> Found:
+        """Find what an epoch changes; a full disk is that of the matches."""
+        try:
+            return find_changes(*work, **options)
+        except OSError as error:
+            where = self.output.path if self.output is not None else self.scratch
+            raise OutputError(f"the matches cannot be written to {where}: {reason(error)}") from error
 
     def _folders(self, epoch: int) -> dict[str, Path]:
         """Return where the matches of each query go that has its matches listed."""
@@ -301,22 +315,47 @@ class Monitor:
         counts = {str(w.query): {"count": str(epoch.queries[n].count), "epoch": epoch.number} for n, w in self.watched.items()}
         sections: dict[str, Any] = {"watched": counts, "origin": _origin(live.index)}
         if ledger is not None:
-            sections["ledger"] = dict(ledger)
+            sections["ledger"] = {name: value for name, value in ledger.items() if name != "adopt"}
         if self.output is not None:
             sections["output"] = self.output.entry(epoch.number, epoch.line)
         return sections
 
     def _tend(self, live: Live) -> None:
-        """Compact the runs if they have become many tuples, and remove files that nobody needs now and then."""
-        runs = sum(run["tuples"] for run in live.index.runs)
-        tuples = sum(r.tuples for r in live.index.statistics.relations.values() if r.arity == 2)
-        if runs > max(FEW, tuples // SHARE):
+        """Compact the index if much of it is runs, or about what is gone; now and then remove files that nobody needs."""
+        if _is_worn(live.index):
+            try:
+                index = compacted(live.index, live.versions)
+            except OutputError as error:  # the epoch is committed, and the next one will try again
+                warnings.warn(f"the index could not be compacted: {error}", stacklevel=2)
+                return
             forget(self.path)
-            live.load(compacted(live.index, live.versions))
-            self.plans = self._plans(live.index)
+            live.load(index)
+            self.plans = self._plans(index)
         if time.monotonic() - self.swept > SWEEP:
             remove_old(self.path)
             self.swept = time.monotonic()
+
+
+def _call(function: Callable[[Epoch], None], epoch: Epoch) -> None:
+    """Call a user's function; what it raises is not the index's fault."""
+    try:
+        function(epoch)
+    except Exception as error:
+        name = getattr(function, "__name__", "function")
+        raise BigjoinError(f"{name} failed at epoch {epoch.number}, which is not committed: {error!r}") from error
+
+
+def _is_worn(index: Index) -> bool:
+    """Tell whether an index is to be compacted: its runs are large, or most of its rows or vertices are gone."""
+    known = index.statistics
+    edges = {name: relation for name, relation in known.relations.items() if relation.arity == 2}
+    pairs = sum(relation.tuples for relation in edges.values())
+    if sum(run["tuples"] for run in index.runs) > max(FEW, pairs // SHARE):
+        return True
+    for relation in edges.values():
+        if relation.rows is not None and known.domains[relation.rows.domains[2]] > SHARE * relation.rows.tuples + FEW:
+            return True
+    return forgets_vertices(known) and known.domains[VERTEX] > 2 * SHARE * pairs + FEW
 
 
 def check_ledger(index: Index, entry: Mapping[str, Any]) -> bool:
@@ -335,7 +374,7 @@ def check_ledger(index: Index, entry: Mapping[str, Any]) -> bool:
                 "index that it belongs to, begin with a new checkpoint, or go on from here with adopt=True (--adopt)"
             )
         return False
-    if batch > known["batch"] + 1 and not entry.get("adopt"):
+    if batch > known["batch"] + 1:
         raise BigjoinError(
             f"batch {batch} of {source} does not follow batch {known['batch']}, the last one that {index.path} has"
         )

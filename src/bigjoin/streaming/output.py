@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,24 +57,33 @@ class Output:
             shown = "; ".join(map(str, known.get("queries", {}).values()))
             raise OutputError(f"{self.path} is the output of other queries ({shown}): choose a new folder")
 
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(f"the output folder {self.path} cannot be written: {reason(error)}") from error
+
     def stage(self, epoch: int) -> dict[str, Path]:
         """Return an empty folder for the matches of each query in an epoch."""
         self.clear()
         folders = {name: self.path / STAGING / self.folder(name, epoch) for name in self.queries}
-        for folder in folders.values():
-            folder.mkdir(parents=True)
+        with self._writing():
+            for folder in folders.values():
+                folder.mkdir(parents=True)
         return folders
 
     def seal(self, folders: Mapping[str, Path], schemas: Mapping[str, pa.Schema]) -> None:
         """Make what is staged durable; a folder without rows has a file without rows, so that it has columns."""
-        for name, folder in folders.items():
-            if not any(folder.iterdir()):
-                pq.write_table(schemas[name].empty_table(), folder / "part-none.parquet")
-            for file in folder.iterdir():
-                sync(file)
-            sync(folder)
-        for made in {*(folder.parent for folder in folders.values()), self.path / STAGING, self.path}:
-            sync(made)
+        with self._writing():
+            for name, folder in folders.items():
+                if not any(folder.iterdir()):
+                    pq.write_table(schemas[name].empty_table(), folder / "part-none.parquet")
+                for file in folder.iterdir():
+                    sync(file)
+                sync(folder)
+            for made in {*(folder.parent for folder in folders.values()), self.path / STAGING, self.path}:
+                sync(made)
 
     def entry(self, epoch: int, line: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the manifest says of an epoch's output, for whoever has to finish it."""

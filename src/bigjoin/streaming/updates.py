@@ -24,8 +24,6 @@ RELATION = "relation"
 _INSERTS = ("+", "insert", "1", "+1")
 _DELETES = ("-", "delete", "-1")
 
-Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
-
 
 @dataclass(frozen=True)
 class Updates:

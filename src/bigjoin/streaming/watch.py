@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,10 +15,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.errors import BigjoinError, SourceError
-from bigjoin.index.directory import Index
+from bigjoin.index.directory import VERTEX, Index
 from bigjoin.ingest.columns import id_type
 from bigjoin.ingest.table import edge_columns
 from bigjoin.paths import is_remote
@@ -57,7 +60,12 @@ class Batches:
         spark = frame.sparkSession
         if self._monitor is None:
             self._monitor = self.monitor(lambda: spark)
-        entry = {"source": f"stream {stream_id(self.checkpoint, spark)}", "batch": batch, "adopt": self.adopt}
+        stream = stream_id(self.checkpoint, spark)
+        if stream is None:
+            raise BigjoinError(
+                f"the id of the stream cannot be read from its checkpoint {self.checkpoint}: give a path of a file system"
+            )
+        entry = {"source": f"stream {stream}", "batch": batch, "adopt": self.adopt}
         self._monitor.apply(frame.toArrow(), f"batch {batch}", ledger=entry, function=self.function)
         self.adopt = False
 
@@ -83,16 +91,23 @@ class Batches:
         return count
 
 
-def stream_id(checkpoint: str, spark: SparkSession | None) -> str | None:
-    """Return the id that a checkpoint gives its query; None if it was never used."""
-    if not is_remote(checkpoint):
-        file = Path(checkpoint.removeprefix("file://")) / "metadata"
+def stream_id(checkpoint: str, spark: SparkSession) -> str | None:
+    """Return the id that a checkpoint gives its stream; None if it was never used."""
+    local = local_path(checkpoint)
+    if local is not None:
+        file = local / "metadata"
         return str(json.loads(file.read_text(encoding="utf-8"))["id"]) if file.exists() else None
-    assert spark is not None
     try:
-        return str(json.loads(spark.read.text(f"{checkpoint.rstrip('/')}/metadata").first()[0])["id"])  # type: ignore[index]
-    except Exception:
+        row = spark.read.text(f"{checkpoint.rstrip('/')}/metadata").first()
+    except AnalysisException:  # there is no such path
         return None
+    return None if row is None else str(json.loads(row[0])["id"])
+
+
+def local_path(checkpoint: str) -> Path | None:
+    """Return a checkpoint's path if it is on this machine, in any spelling."""
+    plain = re.sub("^file:(//(?=/))?", "", checkpoint)
+    return None if is_remote(plain) else Path(plain)
 
 
 def check_checkpoint(index: Index, checkpoint: str, spark: SparkSession) -> None:
@@ -104,8 +119,9 @@ def check_checkpoint(index: Index, checkpoint: str, spark: SparkSession) -> None
             f"the index {index.path} follows {ledger['source']}, until its batch {ledger['batch']}, and the checkpoint "
             f"{checkpoint} {mine}: go on with the checkpoint that it was watched with, or begin anew from here with adopt=True"
         )
-    if ledger is None and known is not None and not is_remote(checkpoint):
-        commits = Path(checkpoint.removeprefix("file://")) / "commits"
+    local = local_path(checkpoint)
+    if ledger is None and known is not None and local is not None:
+        commits = local / "commits"
         done = [file for file in commits.glob("*") if file.name.isdigit()] if commits.is_dir() else []
         if done:
             raise BigjoinError(
@@ -114,8 +130,8 @@ def check_checkpoint(index: Index, checkpoint: str, spark: SparkSession) -> None
             )
 
 
-def read_file(file: Path) -> pa.Table:
-    """Return the updates of a file; raise SourceError that says what is wrong with it."""
+def read_file(file: Path, ids: pa.DataType | None = None) -> pa.Table:
+    """Return the updates of a file for a graph with ids of some type; raise SourceError that says what is wrong with it."""
     suffix = file.suffix.lower()
     try:
         if suffix == ".parquet":
@@ -125,7 +141,12 @@ def read_file(file: Path) -> pa.Table:
         if not file.stat().st_size:
             raise SourceError(f"{file} is empty: it needs at least the titles of its columns")
         separator = "\t" if suffix in (".tsv", ".txt") else ","
-        return pyarrow.csv.read_csv(file, parse_options=pyarrow.csv.ParseOptions(delimiter=separator))
+        options = pyarrow.csv.ConvertOptions()
+        if ids is not None and pa.types.is_string(ids):  # which may look like numbers, 007 for one
+            with file.open(newline="", encoding="utf-8") as text:
+                ends = edge_columns(next(csv.reader(text, delimiter=separator), []))
+            options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(ends or (), ids), strings_can_be_null=True)
+        return pyarrow.csv.read_csv(file, parse_options=pyarrow.csv.ParseOptions(delimiter=separator), convert_options=options)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{file} cannot be read as updates: {str(error).splitlines()[0]}") from None
 
@@ -180,8 +201,9 @@ def watch_folder(
     while True:
         with monitor.writing() as live:
             waiting = list(new_files(folder, live.index.manifest.get("ledger")))
+            ids = live.index.dictionaries[VERTEX].type
         for number, (file, entry) in enumerate(waiting):
-            epoch = monitor.apply(read_file(file), str(file), ledger={**entry, "adopt": adopt})
+            epoch = monitor.apply(read_file(file, ids), str(file), ledger={**entry, "adopt": adopt})
             adopt = False
             if epoch is not None:
                 report(epoch, file, len(waiting) - number - 1)

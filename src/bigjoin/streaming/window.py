@@ -17,6 +17,9 @@ from bigjoin.index.versions import Versions
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
+Times = NDArray[Any]
+"""Integers or floats."""
+
 Rows = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 """Source, target and number of rows."""
 
@@ -26,11 +29,13 @@ class Window:
 
     def __init__(self, column: str, length: str | float, relation: str = EDGE) -> None:
         self.column, self.asked, self.relation = column, length, relation
-        self.length = 0.0
-        self.clock = self.next_clock = -np.inf
-        self.times: NDArray[np.float64] = np.empty(0)
+        self.length: float = 0
+        self.clock: Any = None
+        """The latest time that was seen, in the unit of the column; None before there is one."""
+        self.next_clock: Any = None
+        self.times: Times = np.empty(0)
         self.rows: Rows = _none()
-        self.added: list[tuple[NDArray[np.float64], Rows]] = []
+        self.added: list[tuple[Times, Rows]] = []
         self.gone = 0
         self.deleted: NDArray[np.int64] = np.empty(0, np.int64)
 
@@ -53,26 +58,33 @@ class Window:
         times = _numbers(take(columns[self.column], eid))
         order = np.argsort(times, kind="stable")
         self.times, self.rows = times[order], (src[order], dst[order], eid[order])
-        self.clock = self.next_clock = float(index.manifest.get("clock", times[np.isfinite(times)].max(initial=-np.inf)))
+        clock = index.manifest.get("clock") or {}
+        same = (clock.get("relation"), clock.get("column")) == (self.relation, self.column)
+        self.clock = _latest(clock.get("at") if same else None, self.times)
         self.undo()
 
     def note(self, given: pa.Table, insert: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Move on to the latest time that updates have, and tell which of them are too old by then."""
-        times = _numbers(given[self.column].combine_chunks())
-        self.next_clock = max(self.clock, float(times[insert & np.isfinite(times)].max(initial=-np.inf)))
-        return times <= self.next_clock - self.length
+        times = _numbers(given[self.column])
+        self.next_clock = _latest(self.clock, times[insert])
+        return self._is_old(times)
+
+    def _is_old(self, times: Times) -> NDArray[np.bool_]:
+        if self.next_clock is None:
+            return np.zeros(len(times), np.bool_)
+        return np.asarray(times <= self.next_clock - self.length)
 
     def expire(self, deleted: NDArray[np.int64]) -> Rows:
         """Return the rows that leave the window, but for those that are deleted anyway."""
         self.deleted = deleted
-        self.gone = int(np.searchsorted(self.times, self.next_clock - self.length, side="right"))
+        self.gone = int(self._is_old(self.times).sum())  # they are sorted
         old = tuple(column[: self.gone] for column in self.rows)
         kept = ~np.isin(old[2], deleted)
         return old[0][kept], old[1][kept], old[2][kept]
 
     def add(self, given: pa.Table, rows: Rows) -> None:
         """Take in new rows, when the epoch is committed."""
-        self.added.append((_numbers(given[self.column].combine_chunks()), rows))
+        self.added.append((_numbers(given[self.column]), rows))
 
     def advance(self, coded: Any = None) -> None:
         """Go on from an epoch that is committed; its new ids have their codes by now."""
@@ -81,11 +93,12 @@ class Window:
         columns = zip(*(rows for _, rows in self.added), strict=True) if self.added else ((), (), ())
         rows = [np.concatenate([mine[self.gone :], *more]) for mine, more in zip(self.rows, columns, strict=True)]
         joined = np.concatenate(times)
-        kept = ~np.isin(rows[2], self.deleted)
-        joined, rows = joined[kept], [column[kept] for column in rows]
+        if len(self.deleted):
+            kept = ~np.isin(rows[2], self.deleted)
+            joined, rows = joined[kept], [column[kept] for column in rows]
         if coded is not None:
             rows[:2] = coded(rows[0]), coded(rows[1])
-        if (np.diff(joined) < 0).any():
+        if (joined[1:] < joined[:-1]).any():
             order = np.argsort(joined, kind="stable")
             joined, rows = joined[order], [column[order] for column in rows]
         self.times, self.rows = joined, (rows[0], rows[1], rows[2])
@@ -122,16 +135,28 @@ def _length(asked: str | float, arrow: pa.DataType) -> float:
             f"{asked!r} is no length of a window over {arrow}: give a number of its unit, or like '7 days' for times"
         )
     seconds = float(match[1]) * _SECONDS[match[2]]
-    return float(seconds * 10**6 / unit(arrow)) if kind(arrow) == TIME else seconds
+    return int(seconds * 10**6 / unit(arrow)) if kind(arrow) == TIME else seconds
 
 
-def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return times or numbers as floats; NULL never leaves the window."""
+def _latest(known: Any, times: Times) -> Any:
+    """Return the latest of times and one that is known already; those that are missing do not count."""
+    there = times[times != _missing(times)]
+    found = [known] if known is not None else []
+    return max([*found, *([there.max().item()] if len(there) else [])], default=None)
+
+
+def _numbers(column: pa.ChunkedArray | pa.Array) -> Times:
+    """Return times as integers, and numbers as what they are; one that is missing is larger than any, and never old."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    stored = column
     if pa.types.is_date32(column.type):
-        stored = column.cast(pa.int32())
-    elif kind(column.type) == TIME:
-        stored = column.cast(pa.int64())
-    return np.asarray(stored.cast(pa.float64()).fill_null(np.inf).to_numpy(zero_copy_only=False))
+        column = column.cast(pa.int32())
+    if kind(column.type) == TIME or pa.types.is_integer(column.type):
+        whole = column.cast(pa.int64())
+        return np.asarray(whole.fill_null(np.iinfo(np.int64).max).to_numpy(zero_copy_only=False))
+    found = np.asarray(column.cast(pa.float64()).fill_null(np.inf).to_numpy(zero_copy_only=False))
+    return np.where(np.isnan(found), np.inf, found)
+
+
+def _missing(times: Times) -> Any:
+    return np.inf if times.dtype == np.float64 else np.iinfo(np.int64).max

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import signal
 import subprocess
 import sys
+import warnings
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from unittest import mock
 
 import pytest
+
+from bigjoin.cli.main import main
 
 BIGJOIN = Path(sys.executable).with_name("bigjoin")
 
@@ -18,6 +26,27 @@ def run(*arguments, cwd=None, **environment):
     return subprocess.run(
         command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=300
     )
+
+
+def run_here(*arguments, cwd):
+    """Run a command in this process, whose Spark session it then uses: for walks of many calls."""
+    out, err, code = StringIO(), StringIO(), 0
+    handler, showing = signal.getsignal(signal.SIGTERM), warnings.showwarning
+    with (
+        chdir(cwd),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        mock.patch.object(sys, "argv", ["bigjoin", *map(str, arguments)]),
+    ):
+        try:
+            main()
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
+        finally:
+            logging.disable(logging.NOTSET)
+            signal.signal(signal.SIGTERM, handler)
+            warnings.showwarning = showing
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 def refused(done, *sentences):

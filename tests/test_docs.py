@@ -57,7 +57,18 @@ def test_readme_shows_the_plan_as_it_is():
 
 @pytest.mark.spark
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda file: file.stem)
-def test_examples_run(example, tmp_path):
+def test_examples_run(example, spark, tmp_path, monkeypatch, capfd):
+    """In the session that tests share: a program that starts none takes the active one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    runpy.run_path(str(example), run_name="__main__")
+    assert capfd.readouterr().out == example.with_suffix(".out").read_text()
+
+
+@pytest.mark.spark
+def test_an_example_is_a_program(tmp_path):
+    example = ROOT / "examples" / "count_motifs.py"
     done = subprocess.run(
         [sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )

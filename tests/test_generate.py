@@ -12,7 +12,7 @@ import bigjoin as bj
 from bigjoin.errors import GeneratorError, OutputError
 from bigjoin.generators import Family, Theory, Uniform
 from bigjoin.spark.generate import _portions, generate
-from tests.test_cli import refused, run
+from tests.test_cli import refused, run, run_here
 from tests.test_generators import PUBLISHED
 
 
@@ -138,7 +138,9 @@ def test_a_generated_graph_is_a_source(spark, tmp_path):
     assert made.stdout.endswith(" MB in graph, which is now a SOURCE\n")
     assert bj.Graph(tmp_path / "graph", directed=False, spark=spark).count("triangle", unique=True) == 287
 
-    made = run("generate", "skew", "graph.parquet", "--vertices", 50, "--edges", 249, "--ids", "string", "--json", cwd=tmp_path)
+    made = run_here(
+        "generate", "skew", "graph.parquet", "--vertices", 50, "--edges", 249, "--ids", "string", "--json", cwd=tmp_path
+    )
     facts = json.loads(made.stdout)
     assert facts.pop("seconds") > 0
     assert facts.pop("bytes") == (tmp_path / "graph.parquet" / "part-00000.parquet").stat().st_size

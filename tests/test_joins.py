@@ -28,7 +28,7 @@ from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.query.optional import branches
 from bigjoin.query.statistics import RelationStatistics, Statistics
 from bigjoin.relations import Relations
-from tests.test_cli import refused, run
+from tests.test_cli import refused, run, run_here
 from tests.treatments import locally
 
 ARITY = {"u": 1, "r": 2, "s": 2, "t": 3, "w": 4}
@@ -359,14 +359,14 @@ def test_files_and_indices_are_relations(spark, tmp_path):
 
 
 @pytest.mark.spark
-def test_the_command_takes_relations(tmp_path):
+def test_the_command_takes_relations(spark, tmp_path):
     (tmp_path / "r.csv").write_text("x,y\n1,2\n2,3\n3,1\n")
     (tmp_path / "s.csv").write_text("1,a\n2,a\n3,b\n")
     relations = ["--relation", "r=r.csv", "--relation", "s=s.csv"]
     rule = "q(l) := r(a, b), s(a, l), s(b, l)"
-    assert run("count", rule, *relations, cwd=tmp_path).stdout == "1\n"
-    assert run("count", rule, "--exists", *relations, cwd=tmp_path).stdout == "true\n"
-    assert json.loads(run("find", rule, "--json", "--deduplicate", *relations, cwd=tmp_path).stdout) == {"l": "a"}
+    assert run_here("count", rule, *relations, cwd=tmp_path).stdout == "1\n"
+    assert run_here("count", rule, "--exists", *relations, cwd=tmp_path).stdout == "true\n"
+    assert json.loads(run_here("find", rule, "--json", "--deduplicate", *relations, cwd=tmp_path).stdout) == {"l": "a"}
 
 
 def test_mistakes_with_relations_are_told_before_spark_starts(tmp_path):

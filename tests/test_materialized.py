@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -27,7 +28,7 @@ from bigjoin.languages import parse
 from bigjoin.materialize import materialize
 from bigjoin.planner import count_plan, plan
 from tests.oracles import naive
-from tests.test_cli import refused, run
+from tests.test_cli import refused, run_here
 from tests.test_properties import index_of, ordered, questions, thorough
 from tests.treatments import factorized, interpreted, locally, plain
 
@@ -288,10 +289,11 @@ def test_a_graph_materialises_and_counts_by_either_strategy(spark, tmp_path):
 
 
 @pytest.mark.spark
-def test_the_command_line_materialises(tmp_path):
+def test_the_command_line_materialises(spark, tmp_path):
     edges = tmp_path / "edges.csv"
     edges.write_text("src,dst\n" + "".join(f"{i},{j}\n" for i in range(6) for j in range(i)))
     index = tmp_path / "i"
+    run = partial(run_here, cwd=tmp_path)
     made = run("index", edges, index, "--undirected", "--materialize", "tri=triangle", "--verify")
     assert "tri: 120 tuples of tri(a1, a2, a3) := edge(a1, a2), edge(a1, a3), edge(a2, a3)" in made.stdout
     assert "rewritten: 4-clique" in run("explain", "4-clique", index, "--unique").stdout

@@ -214,6 +214,13 @@ def test_symmetric_atoms_share_a_delta_query(name, orbits):
     assert len(plans.queries) == orbits
 
 
+def test_a_query_with_very_many_symmetries_has_a_delta_query_for_each_atom():
+    star = "s(x,a,b,c,d,e,f,g,h) := " + ", ".join(f"edge(x,{leaf})" for leaf in "abcdefgh")
+    plans = delta_plan(parse(star, unique=True), assumed_graph(symmetric=True))
+    assert not plans.by_updates
+    assert len(plans.queries) == 8
+
+
 def test_a_negated_atom_has_a_delta_query_with_the_sign_reversed():
     plans = delta_plan(parse("q(a,b,c) := edge(a,b), edge(b,c), not edge(c,a)"), assumed_graph(symmetric=False))
     assert [dq.sign for dq in plans.queries] == [1, 1, -1]

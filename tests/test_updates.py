@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from random import Random
+from threading import Event, Thread
 from unittest import mock
 
 import numpy as np
@@ -12,7 +14,10 @@ import pytest
 
 import bigjoin as bj
 from bigjoin.errors import BigjoinError, QueryError, SourceError
+from bigjoin.index import changing
+from bigjoin.index.changing import ChangingTrie
 from bigjoin.index.directory import Index
+from bigjoin.index.writer import locked
 from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
 from bigjoin.joins import compiled
@@ -20,6 +25,7 @@ from bigjoin.languages import parse
 from bigjoin.streaming import find, monitor
 from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.monitor import Monitor, Watched
+from bigjoin.streaming.watch import watch_folder
 from bigjoin.streaming.window import Window
 from tests.oracles import naive
 from tests.treatments import interpreted, plain
@@ -299,3 +305,117 @@ def test_static_queries_see_what_was_applied(strategy, alone, spark, monkeypatch
             signs = epoch.table["change"].to_numpy()
             assert ((signs > 0).sum(), (signs < 0).sum()) == (epoch.created, epoch.destroyed)
             assert epoch.count == graph.count("triangle", unique=True)
+
+
+def watching(path, text="q(a,b) := edge(a,b)", **options):
+    return Monitor(path, {"q": Watched(parse(text), listing=False)}, spark=None, initial=lambda *_: 0, **options)
+
+
+def test_an_epoch_that_is_interrupted_leaves_nothing_begun(tmp_path, monkeypatch):
+    build_index(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), tmp_path / "index")
+    mine, calls = watching(tmp_path / "index"), []
+
+    def change(trie, *arguments, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        original(trie, *arguments, **options)
+
+    original = ChangingTrie.change
+    mine.apply(updates((9, 8, "+")))
+    monkeypatch.setattr(ChangingTrie, "change", change)
+    with pytest.raises(KeyboardInterrupt):
+        mine.apply(updates((1, 3, "+"), (1, 2, "-")))
+    assert mine.apply(updates((1, 3, "+"), (2, 1, "+"))).count == 3  # counted from the first epoch on
+    assert len(settled(Index.open(tmp_path / "index").check()).check().extensions("edge", (0, 1))) == 6
+
+
+def test_an_epoch_waits_for_who_writes_the_index(tmp_path):
+    build_index(pa.table({"src": [1], "dst": [2]}), tmp_path / "index")
+    done = Event()
+
+    def write():
+        with locked(tmp_path / "index"):
+            done.set()
+            time.sleep(0.3)
+
+    other = Thread(target=write)
+    other.start()
+    done.wait()
+    assert watching(tmp_path / "index").apply(updates((2, 1, "+"))).number == 1
+    other.join()
+
+
+def test_space_follows_what_is_there(tmp_path, monkeypatch):
+    """A small window moves over many rows and vertices: neither their numbers nor what is written about them pile up."""
+    monkeypatch.setattr(monitor, "FEW", 100)
+    monkeypatch.setattr(compact, "ALONE", 100)
+    nothing = pa.table({name: pa.array([], pa.int64()) for name in ("src", "dst", "t")})
+    build_index(nothing, tmp_path / "index")
+    mine = watching(tmp_path / "index", window=Window("t", 2))
+    for epoch in range(60):
+        ends = np.arange(50) + 50 * epoch
+        table = pa.table({"src": ends, "dst": ends + 1, "op": ["+"] * 50, "t": np.full(50, epoch)})
+        done = mine.apply(table)
+    assert done.count == 100
+    domains = mine.live.index.statistics.domains
+    assert max(domains.values()) <= 1000, domains
+    trie = mine.live.versions.orders["edge", 3][0, 1, 2]
+    assert trie.levels[-1][1].used < 10_000
+
+
+def test_lists_of_rows_are_swept(tmp_path, monkeypatch):
+    monkeypatch.setattr(changing, "ROOM", 1000)
+    build_index(pa.table({"src": [0] * 300, "dst": [1] * 300, "w": range(300)}), tmp_path / "index")
+    mine = watching(tmp_path / "index")
+    for number in range(40):
+        mine.apply(pa.table({"src": [0], "dst": [1], "op": ["+"], "w": [number]}))
+    assert mine.live.versions.orders["edge", 3][0, 1, 2].levels[1][1].used < 3000
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("us"), pa.int64(), pa.float64(), pa.date32()])
+def test_a_window_over_any_kind_of_time(kind, tmp_path):
+    """NULL never expires; the clock of one column is not that of another."""
+    day = {pa.timestamp("ns"): 86_400 * 10**9, pa.timestamp("us"): 86_400 * 10**6}.get(kind, 1)
+    first = 20_000 * day
+    times = pa.array([first, None, first + day, None], pa.int64())
+    times = times.cast(pa.int32()).cast(kind) if kind == pa.date32() else times.cast(kind)
+    table = pa.table({"src": [1, 2, 3, 4], "dst": [2, 3, 4, 5], "op": ["+"] * 4, "at": times, "n": [1, 2, 3, 4]})
+    build_index(table.drop_columns("op").slice(0, 0), tmp_path / "index")
+    length = "1 day" if pa.types.is_timestamp(kind) or kind == pa.date32() else 1
+    done = watching(tmp_path / "index", window=Window("at", length)).apply(table)
+    assert (done.count, done.fate.late) == (3, 1)
+    again = table.set_column(4, "n", pa.array([5, 6, 7, 8]))
+    assert watching(tmp_path / "index", window=Window("n", 100)).apply(again).fate.expired == 0
+
+
+def test_ids_of_text_files_stay_text(tmp_path):
+    build_index(pa.table({"src": ["007", "x"], "dst": ["x", "009"]}), tmp_path / "index")
+    (tmp_path / "u.csv").write_text("src,dst,op\n009,007,+\n")
+    graph = bj.Graph.open(tmp_path / "index")
+    assert graph.apply(tmp_path / "u.csv", "q(a,b,c) := edge(a,b), edge(b,c), edge(c,a)").created == 3
+
+
+def test_an_index_that_changes_can_be_written_again_and_joined(tmp_path):
+    build_index(pa.table({"src": [1, 2], "dst": [2, 3]}), tmp_path / "index")
+    (tmp_path / "u").mkdir()
+    (tmp_path / "u" / "1.csv").write_text("src,dst,op\n3,1,+\n")
+    watch_folder(watching(tmp_path / "index"), tmp_path / "u", once=True)
+    with bj.Relations({"r": str(tmp_path / "index")}) as relations:
+        index = relations._index_for(parse("q(a,b) := r(a,b)"))
+        assert index.statistics.relations["r"].tuples == 3
+    watch_folder(watching(tmp_path / "index"), tmp_path / "u", once=True)
+    build_index(tmp_path / "index", tmp_path / "index", shards=3)
+    assert watch_folder(watching(tmp_path / "index"), tmp_path / "u", once=True) == 0
+    assert Index.open(tmp_path / "index").epoch == 1
+
+
+def test_a_function_that_fails_is_told_apart_from_the_index(tmp_path):
+    build_index(pa.table({"src": [1], "dst": [2]}), tmp_path / "index")
+
+    def refuse(epoch):
+        raise ConnectionRefusedError("no alarm today")
+
+    with pytest.raises(BigjoinError, match=r"refuse failed at epoch 1, which is not committed: .*no alarm today"):
+        watching(tmp_path / "index").apply(updates((2, 1, "+")), function=refuse)
+    assert Index.open(tmp_path / "index").epoch == 0

@@ -338,7 +338,7 @@ def test_a_tiny_bench(tmp_path):
         SUITES["directed"],
         graphs=("random", "absent"),
         questions=(TRIANGLE,),
-        contenders=("bigjoin", "one-thread", "spark-sql", "left-deep"),
+        contenders=("bigjoin", "one-thread", "left-deep"),
         beside=(),
     )
     said: list[str] = []

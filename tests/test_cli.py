@@ -115,8 +115,8 @@ def test_every_command_has_help(command):
 
 
 @pytest.mark.spark
-def test_count_find_and_index(tmp_path):
-    """One walk through the commands, as each call starts Spark anew."""
+def test_count_find_and_index(spark, tmp_path):
+    """One walk through the commands: first as programs, each of which starts Spark anew, and then in this session."""
     (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2,3\n3,1\n1,3\n3,3\n")
     first = run("count", "3-cycle", "edges.csv", "--distinct", cwd=tmp_path)
     assert (first.returncode, first.stdout, first.stderr) == (0, "3\n", "")
@@ -128,14 +128,14 @@ def test_count_find_and_index(tmp_path):
     assert again["stats"]["kernels_compiled"] == 0
     assert {"count", "seconds", "strategy", "workers", "stats"} <= again.keys()
 
-    found = run("find", "3-cycle", "edges.csv", "--unique", cwd=tmp_path)
+    found = run_here("find", "3-cycle", "edges.csv", "--unique", cwd=tmp_path)
     assert found.stdout.splitlines()[0] == "a1,a2,a3"
     assert sorted(found.stdout.splitlines()[1].split(",")) == ["1", "2", "3"]
 
-    built = run("index", "edges.csv", "graph.index", cwd=tmp_path)
+    built = run_here("index", "edges.csv", "graph.index", cwd=tmp_path)
     assert "3 vertices (ids: int64), 5 directed edges" in built.stdout
     assert "5 rows read, 0 duplicates dropped, 1 loops kept" in built.stdout
-    written = run("find", "triangle", "graph.index", "--undirected", "-o", "out.csv", cwd=tmp_path)
+    written = run_here("find", "triangle", "graph.index", "--undirected", "-o", "out.csv", cwd=tmp_path)
     assert written.returncode == 0
     assert written.stdout == ""
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 6

@@ -41,7 +41,7 @@ from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.monitor import Monitor, Watched
 from bigjoin.streaming.watch import watch_folder
 from tests.oracles import naive
-from tests.test_cli import BIGJOIN, refused, run
+from tests.test_cli import BIGJOIN, refused, run, run_here
 from tests.treatments import interpreted, plain, total
 
 TRIANGLE = "q(a, b, c) := edge(a, b), edge(b, c), edge(a, c)"
@@ -544,25 +544,25 @@ def test_a_file_that_is_refused_damages_nothing_and_can_be_replaced(tmp_path):
     """One walk, since each command takes a second: the files of the second epoch, each wrong in its own way."""
     updates, command = tmp_path / "updates", ("watch", TRIANGLE, "graph", "--output", "out", "--once", "--updates")
     updates.mkdir()
-    assert refused(run(*command, "nowhere", cwd=tmp_path), "there is no folder nowhere of updates")
+    assert refused(run_here(*command, "nowhere", cwd=tmp_path), "there is no folder nowhere of updates")
     (updates / "001.csv").write_bytes(b"src,dst\n1,2\n")
-    assert refused(run(*command, updates.name, cwd=tmp_path), "001.csv has no column 'op'")
+    assert refused(run_here(*command, updates.name, cwd=tmp_path), "001.csv has no column 'op'")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["updates"]
     (updates / "001.csv").write_bytes(TRIPLE)
     (tmp_path / "graph" / "build-0123456789ab").mkdir(parents=True)  # as a first build that was killed leaves it
-    assert run(*command, updates.name, cwd=tmp_path).stdout == "1 epochs, 3 updates, +1 -0 matches; q 1\n"
+    assert run_here(*command, updates.name, cwd=tmp_path).stdout == "1 epochs, 3 updates, +1 -0 matches; q 1\n"
     before = files_below(tmp_path / "graph"), files_below(tmp_path / "out")
     for name, faults in FAULTS.items():
         for content, sentence in faults:
             (updates / name).write_bytes(content)
-            done = run(*command, updates.name, cwd=tmp_path)
+            done = run_here(*command, updates.name, cwd=tmp_path)
             assert refused(done, sentence)
             assert len(done.stderr.strip().splitlines()) == 1
             assert (files_below(tmp_path / "graph"), files_below(tmp_path / "out")) == before
         (updates / name).unlink()
     (updates / "002.parquet").write_bytes(GOOD)
     (updates / "003.csv").write_bytes(b"src,dst,op\n")  # titles alone: an epoch in which nothing happens
-    assert run(*command, updates.name, cwd=tmp_path).stdout == "2 epochs, 2 updates, +1 -0 matches; q 2\n"
+    assert run_here(*command, updates.name, cwd=tmp_path).stdout == "2 epochs, 2 updates, +1 -0 matches; q 2\n"
 
 
 def test_an_index_and_an_output_belong_to_what_they_were_watched_with(tmp_path):
@@ -573,7 +573,7 @@ def test_an_index_and_an_output_belong_to_what_they_were_watched_with(tmp_path):
     (tmp_path / "full" / "mine.txt").write_text("mine")
 
     def watch(query=TRIANGLE, output="out", updates="updates", *options):
-        return run("watch", query, "graph", "--updates", updates, "--output", output, "--once", *options, cwd=tmp_path)
+        return run_here("watch", query, "graph", "--updates", updates, "--output", output, "--once", *options, cwd=tmp_path)
 
     assert refused(watch(output="full"), "full is not empty, and not the output of a watch: choose a new folder")
     assert files_below(tmp_path / "full") == {"mine.txt": b"mine"}

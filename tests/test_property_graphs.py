@@ -269,7 +269,7 @@ def _naive(value):
 FLAGS = [(), (), (), ("distinct",), ("unique",), ("unique",), ("induced",), ("unique", "induced")]
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=True))
 def test_rows_are_those_of_the_definition(random):
     graph = make_graph(random)

@@ -419,3 +419,47 @@ def test_a_function_that_fails_is_told_apart_from_the_index(tmp_path):
     with pytest.raises(BigjoinError, match=r"refuse failed at epoch 1, which is not committed: .*no alarm today"):
         watching(tmp_path / "index").apply(updates((2, 1, "+")), function=refuse)
     assert Index.open(tmp_path / "index").epoch == 0
+
+
+def test_counts_begin_right_where_vertices_have_labels_and_no_edges(tmp_path):
+    nothing = pa.table({"src": pa.array([], pa.int64()), "dst": pa.array([], pa.int64())})
+    build_index(nothing, tmp_path / "index", vertices=pa.table({"id": [1, 2, 3], "label": ["p", "p", None]}))
+    graph = bj.Graph.open(tmp_path / "index")
+    queries = {"alone": "q(a) := p(a), not edge(a,_)", "all": "q(a) := p(a)", "some": "q(a,x) := p(a), optional edge(a,x)"}
+    epoch = graph.apply(updates((2, 3, "+")), queries)
+    assert {name: changes.count for name, changes in epoch.queries.items()} == {"alone": 1, "all": 2, "some": 2}
+
+
+def test_text_of_files_stays_as_it_is_written(tmp_path):
+    table = pa.table({"src": [1, 1, 1], "dst": [2, 2, 2], "note": ["x", "007", "NA"]})
+    graph = bj.Graph(table)
+    for note, left in (("NA", {"x", "007"}), ("007", {"x"}), ("true", {"x"})):
+        (tmp_path / "u.csv").write_text(f"src,dst,op,note\n1,2,-,{note}\n")
+        graph.apply(tmp_path / "u.csv", "q(a,b,e.note) := edge(a,b,e)")
+        rows = graph.index.statistics.relations["edge"].rows
+        assert rows.tuples == len(left)
+
+
+def test_a_window_over_large_integers_is_exact(tmp_path):
+    build_index(pa.table({name: pa.array([], pa.int64()) for name in ("src", "dst", "t")}), tmp_path / "index")
+    first = 1_700_000_000_000_000_001
+    table = updates((1, 2, "+"), (2, 3, "+"), t=[first, first - 100])
+    done = watching(tmp_path / "index", window=Window("t", "100")).apply(table)
+    assert (done.fate.inserted, done.fate.late) == (1, 1)
+    with pytest.raises(BigjoinError, match="above zero"):
+        watching(tmp_path / "index", window=Window("t", 0)).apply(table)
+
+
+def test_small_mistakes_are_told(tmp_path):
+    graph = bj.Graph(pa.table({"src": [1], "dst": [2]}))
+    with pytest.raises(SourceError, match="names the relation 'zz'"):
+        graph.apply(updates((5, 6, "+"), relation=["zz"]))
+    with pytest.raises(QueryError, match="is a column of every watch's output"):
+        graph.apply(updates((5, 6, "+")), "q(change, b) := edge(change, b)")
+    with pytest.raises(SourceError, match="two columns of one name"):
+        graph.apply(pa.table([[1], [2], ["+"], [1]], names=["src", "dst", "op", "src"]))
+    epoch = graph.apply(
+        updates(at=[]).cast(pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("op", pa.string()), ("at", pa.null())])),
+        order="at",
+    )
+    assert epoch.number == 1

@@ -172,7 +172,7 @@ class Graph(Verbs):
         if self._monitor is None or self._monitor[0] != asked:
             monitor = Monitor(self.index.path, watched, spark=lambda: self.spark, initial=self.counted, order=order, **options)
             self._monitor = (asked, monitor)
-        epoch = self._monitor[1].apply(_table(updates, self.index.dictionaries[VERTEX].type))
+        epoch = self._monitor[1].apply(_table(updates, self.index))
         assert epoch is not None
         assert self._monitor[1].live is not None
         self.index = self._monitor[1].live.index
@@ -278,16 +278,18 @@ def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict
             raise BigjoinError(f"{name!r} cannot name a query: use letters, digits and _")
         if asked.deduplicate and asked.projects:
             raise QueryError("deduplicated rows cannot be watched: how often a row is there would have to be kept")
+        if taken := {"change", "epoch"} & set(asked.columns):
+            raise QueryError(f"{min(taken)!r} is a column of every watch's output", hint="give the attribute another name")
         if not asked.head:
             raise QueryError(f"the head of {asked.name!r} is empty, so matches have no columns", hint="list attributes")
         found[name or asked.name] = Watched(asked, listing)
     return found
 
 
-def _table(rows: Rows, ids: pa.DataType) -> pa.Table:
-    """Return updates of a graph with ids of some type as an Arrow table."""
+def _table(rows: Rows, index: Index) -> pa.Table:
+    """Return updates of a graph as an Arrow table."""
     if isinstance(rows, (str, Path)):
-        return read_file(Path(rows), ids)
+        return read_file(Path(rows), index)
     if isinstance(rows, pa.Table):
         return rows
     if hasattr(rows, "toArrow"):

@@ -62,7 +62,7 @@ def watch(
         raise SourceError(f"there is no folder {updates} of updates")
     with Reporter(quiet=options.quiet) as report:
         if is_vacant(path):
-            _begin_empty(path, folder, options)
+            _begin_empty(path, folder, options, left_out=order if order != time else None)
         graph = Graph.open(path)
         if options.undirected and graph.directed:
             raise BigjoinError(f"{directory} is directed: build it with 'bigjoin index SOURCE DIR --undirected'")
@@ -134,12 +134,12 @@ def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> di
     return watchable(named, {}, listing=listing)
 
 
-def _begin_empty(path: Path, folder: Path, options: Options) -> None:
-    """Build the index of an empty graph, with the columns of the first file of updates."""
+def _begin_empty(path: Path, folder: Path, options: Options, *, left_out: str | None) -> None:
+    """Build the index of an empty graph, with the columns of the first file of updates but for one that orders them."""
     from bigjoin.indexing import build_index
     from bigjoin.streaming.watch import empty_like, updates_in
 
     files = updates_in(folder)
     if not files:
         raise SourceError(f"there is no index {path}, and no file in {folder} to tell what its edges are like")
-    build_index(empty_like(files[0]), path, directed=not options.undirected)
+    build_index(empty_like(files[0], left_out), path, directed=not options.undirected)

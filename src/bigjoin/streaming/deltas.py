@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,9 +72,9 @@ class Changes:
     """Of the rows that come."""
 
 
-def by_relation(updates: Updates, relations: Sequence[str], source: str) -> dict[str, Numbers]:
-    """Return the numbers of each relation's updates: by a column that names it, if there are several relations."""
-    if RELATION not in updates.properties.column_names or len(relations) == 1:
+def by_relation(updates: Updates, relations: Sequence[str], source: str, kept: Collection[str] = ()) -> dict[str, Numbers]:
+    """Return the numbers of each relation's updates: by a column that names it, if that is no property of edges."""
+    if RELATION not in updates.properties.column_names or (len(relations) == 1 and RELATION in kept):
         if EDGE not in relations and len(relations) > 1:
             raise SourceError(f"{source} has no column {RELATION!r}, and the graph has several: {', '.join(relations)}")
         return {EDGE if EDGE in relations else relations[0]: np.arange(len(updates))}

@@ -88,7 +88,7 @@ class Live:
         kept = {name for properties in self.index.statistics.properties.values() for name in properties}
         updates = read_updates(table, self.index.dictionaries[VERTEX].type, source, order=self.order, kept=kept)
         fresh = staged.fresh = _Fresh(self.lookup, updates)
-        parts = by_relation(updates, self.relations, source)
+        parts = by_relation(updates, self.relations, source, kept)
         if self.window is not None:  # time passes for it, too, if others have updates
             parts.setdefault(self.window.relation, np.arange(0))
         found = {}

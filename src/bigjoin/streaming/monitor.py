@@ -193,13 +193,13 @@ class Monitor:
         }
 
     def _known_count(self, index: Index, name: str) -> int | None:
-        """Return how many matches a query has, if it was watched until now, or there are no edges."""
+        """Return how many matches a query has, if it was watched until now, or reads a relation that is empty."""
         query = self.watched[name].query
         known = index.manifest.get("watched", {}).get(str(query))
         if known is not None and known["epoch"] == index.epoch:
             return int(known["count"])
-        empty = not any(r.tuples for r in index.statistics.relations.values() if r.arity == 2)
-        return 0 if empty else None
+        read = (index.statistics.relations.get(atom.relation) for atom in query.positive)
+        return 0 if any(relation is not None and not relation.tuples for relation in read) else None
 
     def apply(
         self,

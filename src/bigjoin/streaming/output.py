@@ -6,6 +6,7 @@ the counts is added. Whoever opens the index next does what a process that was k
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -131,7 +132,9 @@ def _add_line(file: Path, line: Mapping[str, Any]) -> None:
         if last >= line["epoch"]:
             return
         os.ftruncate(descriptor, size - len(tail) + whole)
-        os.pwrite(descriptor, json.dumps(line).encode() + b"\n", size - len(tail) + whole)
+        text = json.dumps(line).encode() + b"\n"
+        if os.pwrite(descriptor, text, size - len(tail) + whole) < len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -82,6 +82,8 @@ def read_updates(
 
     The column that orders them is a property of edges only if it is one of those that are kept.
     """
+    if len(set(table.column_names)) < len(table.column_names):
+        raise SourceError(f"{source} has two columns of one name: {', '.join(table.column_names)}")
     ends = edge_columns(table.column_names)
     op = next((name for name in table.column_names if name.lower() == OP), None)
     if ends is None or op is None:
@@ -99,7 +101,7 @@ def read_updates(
             raise SourceError(f"column {name!r} of {source} is NULL in row {row + 1}: an edge has two ends")
         columns.append(_as_ids(column, ids, name, source))
     insert = _signs(table[op], op, source)
-    if order is not None:
+    if order is not None and len(table):
         given = table[order].combine_chunks()
         if given.null_count:
             raise SourceError(f"column {order!r} of {source}, which orders updates, is NULL in some rows")
@@ -121,6 +123,8 @@ def _as_ids(column: pa.ChunkedArray, ids: pa.DataType, name: str, source: str) -
 
 def _signs(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.bool_]:
     """Tell for each update whether it is an insertion."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if pa.types.is_integer(column.type) or pa.types.is_null(column.type):  # a file of titles alone says no type
         column = column.cast(pa.string())
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):

@@ -130,9 +130,12 @@ def check_checkpoint(index: Index, checkpoint: str, spark: SparkSession) -> None
             )
 
 
-def read_file(file: Path, ids: pa.DataType | None = None) -> pa.Table:
-    """Return the updates of a file for a graph with ids of some type; raise SourceError that says what is wrong with it."""
-    suffix = file.suffix.lower()
+def read_file(file: Path, index: Index | None = None) -> pa.Table:
+    """Return the updates of a file; raise SourceError that says what is wrong with it.
+
+    Columns that are text in an index are read as text, whatever they look like: 007 for one, or NA.
+    """
+    suffix = _suffix(file)
     try:
         if suffix == ".parquet":
             return pq.read_table(file, partitioning=None)
@@ -141,14 +144,27 @@ def read_file(file: Path, ids: pa.DataType | None = None) -> pa.Table:
         if not file.stat().st_size:
             raise SourceError(f"{file} is empty: it needs at least the titles of its columns")
         separator = "\t" if suffix in (".tsv", ".txt") else ","
-        options = pyarrow.csv.ConvertOptions()
-        if ids is not None and pa.types.is_string(ids):  # which may look like numbers, 007 for one
-            with file.open(newline="", encoding="utf-8") as text:
-                ends = edge_columns(next(csv.reader(text, delimiter=separator), []))
-            options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(ends or (), ids), strings_can_be_null=True)
+        texts = dict.fromkeys(_texts(file, separator, index), pa.string())
+        options = pyarrow.csv.ConvertOptions(column_types=texts, null_values=[""], strings_can_be_null=True)
         return pyarrow.csv.read_csv(file, parse_options=pyarrow.csv.ParseOptions(delimiter=separator), convert_options=options)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{file} cannot be read as updates: {str(error).splitlines()[0]}") from None
+
+
+def _texts(file: Path, separator: str, index: Index | None) -> list[str]:
+    """Return the columns of a text file that are text in an index."""
+    if index is None:
+        return []
+    with pa.input_stream(str(file), compression="detect") as source:
+        titles = source.read(1 << 16).decode("utf-8-sig", errors="replace").splitlines()[:1]
+    ends = edge_columns(next(csv.reader(titles, delimiter=separator), []))
+    names = [name for known in index.statistics.properties.values() for name, kind in known.items() if kind == "string"]
+    return [*names, *((ends or ()) if pa.types.is_string(index.dictionaries[VERTEX].type) else ())]
+
+
+def _suffix(file: Path) -> str:
+    """Return how the name of a file ends, but for that of its compression."""
+    return Path(file.name.lower().removesuffix(".gz")).suffix
 
 
 def new_files(folder: Path, ledger: Mapping[str, Any] | None) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -172,19 +188,19 @@ def new_files(folder: Path, ledger: Mapping[str, Any] | None) -> Iterator[tuple[
 def updates_in(folder: Path) -> list[Path]:
     """Return the files of updates in a folder, in the order of their names."""
     return sorted(
-        (f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES and f.is_file() and not f.name.startswith((".", "_"))),
+        (f for f in folder.iterdir() if _suffix(f) in SUFFIXES and f.is_file() and not f.name.startswith((".", "_"))),
         key=lambda file: file.name,
     )
 
 
-def empty_like(file: Path) -> pa.Table:
-    """Return a table of no edges that has the columns of a file of updates, but for the one that tells what is done."""
+def empty_like(file: Path, left_out: str | None = None) -> pa.Table:
+    """Return a table of no edges with the columns of a file of updates, but for `op`, and perhaps what orders updates."""
     table = read_file(file)
     ends = edge_columns(table.column_names)
     if ends is None:
         raise SourceError(f"{file} has no columns src and dst; its columns are: {', '.join(table.column_names) or 'none'}")
     read_updates(table, id_type(table[ends[0]].type, ends[0], str(file)), str(file))  # or an index would be left behind
-    further = [name for name in table.column_names if name not in ends and name.lower() != OP]
+    further = [name for name in table.column_names if name not in (*ends, left_out) and name.lower() != OP]
     return table.select([*ends, *further]).slice(0, 0)
 
 
@@ -201,9 +217,9 @@ def watch_folder(
     while True:
         with monitor.writing() as live:
             waiting = list(new_files(folder, live.index.manifest.get("ledger")))
-            ids = live.index.dictionaries[VERTEX].type
+            index = live.index
         for number, (file, entry) in enumerate(waiting):
-            epoch = monitor.apply(read_file(file, ids), str(file), ledger={**entry, "adopt": adopt})
+            epoch = monitor.apply(read_file(file, index), str(file), ledger={**entry, "adopt": adopt})
             adopt = False
             if epoch is not None:
                 report(epoch, file, len(waiting) - number - 1)

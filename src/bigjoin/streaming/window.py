@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class Window:
             known = f"its columns are {', '.join(columns)}" if columns else "edges have no columns"
             raise BigjoinError(f"the edges of {index.path} have no column {self.column!r} to expire by: {known}")
         self.length = _length(self.asked, columns[self.column].type)
+        if self.length <= 0:
+            raise BigjoinError(f"a window of {self.asked!r} holds nothing: its length must be above zero")
         trie = versions.orders[self.relation, 3][0, 1, 2]
         src, (dst, eid) = trie.tuples_below(trie.places[State.BEFORE].filled.astype(np.int64))
         dst, eid = dst.astype(np.int64), eid.astype(np.int64)
@@ -125,17 +128,22 @@ def _none() -> Rows:
 
 def _length(asked: str | float, arrow: pa.DataType) -> float:
     """Return the length of a window in the unit of its column."""
-    if kind(arrow) == NUMBER and not isinstance(asked, str):
-        return float(asked)
-    if isinstance(asked, str) and re.fullmatch(r"\s*[\d.]+\s*", asked) and kind(arrow) == NUMBER:
-        return float(asked)
+    number = re.fullmatch(r"\s*([\d.]+)\s*", str(asked))
+    if kind(arrow) == NUMBER and number is not None:
+        return int(number[1]) if number[1].isdigit() else float(number[1])
     match = re.fullmatch(r"\s*([\d.]+)\s*([a-z]+?)s?\s*", str(asked).lower())
     if match is None or match[2] not in _SECONDS or kind(arrow) not in (NUMBER, TIME):
         raise BigjoinError(
             f"{asked!r} is no length of a window over {arrow}: give a number of its unit, or like '7 days' for times"
         )
-    seconds = float(match[1]) * _SECONDS[match[2]]
-    return int(seconds * 10**6 / unit(arrow)) if kind(arrow) == TIME else seconds
+    seconds = Fraction(match[1]) * _SECONDS[match[2]]
+    return (
+        int(seconds * 10**6 / unit(arrow))
+        if kind(arrow) == TIME
+        else int(seconds)
+        if seconds == int(seconds)
+        else float(seconds)
+    )
 
 
 def _latest(known: Any, times: Times) -> Any:

@@ -9,6 +9,9 @@ STRATEGIES = ("auto", "shared", "partitioned")
 BATCH_SIZE = 1 << 18
 """Matches that a task holds at once, and B' for a run on batches in one process."""
 
+WORKERS = 4
+"""Workers for each core, where nobody says how many and the index is not dealt to any."""
+
 PROPOSALS = 1 << 21
 """B' of the partitioned strategy: proposals alive in a worker. The more there are, the more of them share a list."""
 

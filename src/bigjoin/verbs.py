@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, PROPOSALS, check_strategy
+from bigjoin.defaults import BATCH_SIZE, PROPOSALS, WORKERS, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.explain import explain
 from bigjoin.index.directory import Index
@@ -34,9 +34,6 @@ from bigjoin.spark.session import get_session, parallelism
 
 KEPT_JOBS = 256
 """Counts of which the plan is remembered."""
-
-WORKERS = 4
-"""Workers for each core, where nobody says how many and the index is not dealt to any."""
 
 
 class Count(int):

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +120,18 @@ def check_name(name: str, others: Sequence[str]) -> None:
         raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
     if name in others:
         raise BigjoinError(f"there would be two relations {name!r}: rename one, or the type of edges with that name")
+
+
+def in_use(content: Any, files: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the files that a manifest's content names."""
+    found: dict[str, Any] = {}
+    waiting = [content[part] for part in ("domains", "relations", "runs") if part in content]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str) and value in files:
+            found[value] = files[value]
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return found

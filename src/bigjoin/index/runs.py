@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bigjoin.index.manifest import in_use
 from bigjoin.index.trie import Codes
 
 RATIO = 2
@@ -97,10 +98,9 @@ def merge_runs(path: Path, folder: Path, content: dict[str, Any]) -> dict[str, A
 
 def drop_unused(folder: Path, content: dict[str, Any]) -> None:
     """Remove the files of a folder that a manifest's content does not name: what became part of others."""
-    named = {file for run in content.get("runs", ()) for file in (run["deltas"], *run["parts"].values())}
-    for file in folder.iterdir():
-        if f"{folder.name}/{file.name}" not in named:
-            file.unlink()
+    files = {f"{folder.name}/{file.name}": file for file in folder.iterdir()}
+    for name in files.keys() - in_use(content, files).keys():
+        files[name].unlink()
 
 
 def _concatenate(files: Sequence[Path], target: Path) -> None:

@@ -203,6 +203,15 @@ def _folders(path: Path, retention: float = RETENTION) -> dict[str, float]:
         return {}
 
 
+def link(file: Path, target: Path) -> None:
+    """Have a file in another place too: files never change, so another name for the same one will do."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(file, target)
+    except OSError:  # another file system
+        shutil.copyfile(file, target)
+
+
 def seal(file: str) -> dict[str, Any]:
     """Make a file durable, and return its size and checksum."""
     path = Path(file)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
+from bigjoin.index.writer import link
 from bigjoin.ingest.assembly import Assembly, Chunks, degrees_of
 from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.runs import write_run
@@ -97,11 +96,8 @@ def _link_list(assembly: Assembly, index: Index, entry: dict[str, Any]) -> dict[
 
 
 def _link(assembly: Assembly, index: Index, name: str) -> str:
-    """Have a file of another index here too: files never change, so another name for the same one will do."""
+    """Have a file of another index here too."""
     target = assembly.folder / Path(name).name
     if not target.exists():
-        try:
-            os.link(index.path / name, target)
-        except OSError:  # another file system
-            shutil.copyfile(index.path / name, target)
+        link(index.path / name, target)
     return assembly.name(target)

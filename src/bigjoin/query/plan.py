@@ -48,11 +48,6 @@ class Extender:
     def attribute(self) -> str:
         return self.atom.attributes[self.columns[-1]]
 
-    @property
-    def bound(self) -> tuple[str, ...]:
-        """The attributes that it reads, in its column order."""
-        return tuple(self.atom.attributes[c] for c in self.columns)
-
     def __str__(self) -> str:
         shown = (a if c in self.columns else "_" for c, a in enumerate(self.atom.attributes))
         relation = self.atom.relation if self.version is Version.NEW else f"{self.atom.relation}[{self.version.value}]"

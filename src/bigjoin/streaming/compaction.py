@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import Index
-from bigjoin.index.manifest import read_manifest
+from bigjoin.index.manifest import in_use, read_manifest
 from bigjoin.index.versions import Versions, forget, opened, versions_of
-from bigjoin.index.writer import building, locked, writing
+from bigjoin.index.writer import building, link, locked, writing
 from bigjoin.ingest.compact import compact
 from bigjoin.spark.session import scratch_directory
 
@@ -38,7 +34,7 @@ def settled(index: Index) -> Index:
         content = compact(index, versions, writer.folder)
         kept = in_use(content, index.manifest["files"])
         for name in kept:
-            _link(index.path / name, scratch / name)
+            link(index.path / name, scratch / name)
         return writer.commit(content, kept=kept)
 
 
@@ -52,27 +48,3 @@ def settled_in_place(index: Index) -> Index:
         versions = opened(index)
         forget(index.path)
         return compacted(index, versions)
-
-
-def _link(file: Path, target: Path) -> None:
-    """Have a file in another place too: files never change, so another name for the same one will do."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(file, target)
-    except OSError:  # another file system
-        shutil.copyfile(file, target)
-
-
-def in_use(content: Any, files: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the files that a manifest's content names."""
-    found: dict[str, Any] = {}
-    waiting = [content[part] for part in ("domains", "relations", "runs") if part in content]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str) and value in files:
-            found[value] = files[value]
-        elif isinstance(value, dict):
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-    return found

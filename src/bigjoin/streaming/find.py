@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, PROPOSALS
+from bigjoin.defaults import BATCH_SIZE, PROPOSALS, WORKERS
 from bigjoin.index.directory import Index
 from bigjoin.index.run import Run, in_threads, in_turn
 from bigjoin.index.versions import Phase, begun
@@ -27,16 +27,11 @@ from bigjoin.query.plan import Plan
 from bigjoin.spark import partitioned
 from bigjoin.spark.matches import MatchFile, schema_of
 from bigjoin.spark.session import parallelism
+from bigjoin.spark.shared import RANGES_PER_TASK
 from bigjoin.spark.tasks import run_tasks
-
-PARTS = 32
-"""Ranges of seeds for each task: many small ones even out what no estimate sees."""
 
 FEW = 1 << 16
 """Values in the shorter lists of a delta's pairs for which one thread and no compiled loops are enough."""
-
-WORKERS = 4
-"""Workers for each core, where nobody says how many."""
 
 ALONE = 1 << 28
 """Values in the shorter lists of a delta's pairs up to which this process finds changes itself: a Spark job takes longer."""
@@ -84,7 +79,7 @@ class FindChanges:
         plan = signed.dq.plan
         counting = Counting(_term(plan), plan.query, phase) if self.compiled else None
         found: Counting | Batched = Batched(plan, phase) if counting is None or counting.generator.is_too_large else counting
-        count = found.count(found.ranges(self.tasks * PARTS)[task :: self.tasks])
+        count = found.count(found.ranges(self.tasks * RANGES_PER_TASK)[task :: self.tasks])
         return {"number": str(count * signed.sign * signed.each), "files": [], "tally": found.tally.tolist()}
 
     def _list(self, signed: Signed, phase: Phase, task: int) -> dict[str, Any]:
@@ -95,7 +90,7 @@ class FindChanges:
         schema = with_change(schema_of(columns, len(found.attributes)))
         target: MatchFile | None = None
         try:
-            for rows in found.rows(found.ranges(self.tasks * PARTS)[task :: self.tasks], BATCH_SIZE):
+            for rows in found.rows(found.ranges(self.tasks * RANGES_PER_TASK)[task :: self.tasks], BATCH_SIZE):
                 for arrays in signed.columns(columns, rows.prefixes):
                     if len(arrays[0]):
                         name = f"part-{uuid.uuid4().hex}.parquet"
@@ -220,7 +215,7 @@ def _steps(plan: DeltaPlan, tallies: dict[int, Any]) -> Iterator[dict[str, Any]]
     for number, tally in sorted(tallies.items()):
         loops = plan.queries[number].plan.attributes
         half = len(tally) // 2
-        for i, attribute in enumerate(loops[-half:] if half <= len(loops) else loops):
+        for i, attribute in enumerate(loops[-half:]):  # on batches the seed counts once, however many attributes it binds
             yield {"query": number, "attribute": attribute, "prefixes": int(tally[i]), "candidates": int(tally[half + i])}
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from bigjoin.errors import BigjoinError, OutputError, SourceError, reason
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.manifest import check_target, read_manifest
+from bigjoin.index.manifest import check_target, in_use, read_manifest
 from bigjoin.index.runs import drop_unused, merge_runs
 from bigjoin.index.versions import forget, opened, register
 from bigjoin.index.writer import Writer, building, locked, remove_old
@@ -37,7 +37,7 @@ from bigjoin.query.optional import branches
 from bigjoin.query.query import Query
 from bigjoin.spark.matches import schema_of
 from bigjoin.spark.session import scratch_directory
-from bigjoin.streaming.compaction import compacted, in_use
+from bigjoin.streaming.compaction import compacted
 from bigjoin.streaming.find import Found, find_changes
 from bigjoin.streaming.live import Live, Staged
 from bigjoin.streaming.output import Output, publish

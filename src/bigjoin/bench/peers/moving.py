@@ -13,13 +13,12 @@ from pyspark.sql import SparkSession
 from bigjoin.bench.peers.bigjoin import Bigjoin
 from bigjoin.bench.question import Answer, Question
 from bigjoin.dataflow.agenda import Round
-from bigjoin.defaults import PROPOSALS
+from bigjoin.defaults import PROPOSALS, WORKERS
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.spark import partitioned
 from bigjoin.spark.exchange import exchange, exchanging
 from bigjoin.spark.session import scratch_directory
-from bigjoin.verbs import WORKERS
 
 Rows = Iterator[pa.RecordBatch]
 

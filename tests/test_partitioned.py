@@ -30,6 +30,7 @@ from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.spark import choose, partitioned
 from bigjoin.spark.exchange import _ROW, RECEIPT
+from bigjoin.spark.job import Job
 from tests.dataflow import Simulated
 
 PAPER = ["triangle", "4-clique", "diamond", "house", "5-clique"]
@@ -227,7 +228,7 @@ def test_tuples_are_dealt_out_evenly(tmp_path):
 def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=3000)  # lists that are worth counting
     chosen = plan(parse("4-clique"), index.statistics)
-    job = partitioned.Job(chosen, index, 7, 3, 100, folder=str(tmp_path))
+    job = Job(chosen, index, 7, 3, 100, folder=str(tmp_path))
 
     def sent(task):
         rows = pa.Table.from_batches(list(partitioned.Task(job, 500, None).begin(task, (Slice(0, 150),))))
@@ -274,9 +275,10 @@ def test_counts_through_spark(graph, name, workers):
 @pytest.mark.spark
 def test_what_a_round_cannot_afford_waits_for_the_next(graph):
     chosen = plan(parse("diamond"), graph.index.statistics)
-    job = partitioned.Job(chosen, graph.index, workers=7, tasks=2, batch_size=100)
-    found, stats = partitioned.count(graph.spark, job, budget=30_000)
-    assert found == counted(chosen, graph.index)
+    job = Job(chosen, graph.index, workers=7, tasks=2, batch_size=100)
+    ran = partitioned.run(graph.spark, job, budget=30_000)
+    stats = ran.stats
+    assert ran.matches == counted(chosen, graph.index)
     assert stats["rounds"] > 1
     assert stats["waiting"]["prefixes"] > 0
 
@@ -315,7 +317,7 @@ def test_a_limit_ends_the_rounds_early(graph, monkeypatch, tmp_path):
 def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=600)
     query = parse("q(a, b, c) := edge(a, b), edge(a, c), b < c")  # which waits where its seeds are
-    job = partitioned.Job(plan(query, index.statistics), index, 1, 1, 1000, folder="/nowhere")
+    job = Job(plan(query, index.statistics), index, 1, 1, 1000, folder="/nowhere")
     (row,) = list(partitioned.Task(job, 0, None).begin(0, (Slice(0, 100),)))[-1:]
     said = row.column("payload")[0].as_py().decode()
     assert "OutputError" in said

@@ -27,10 +27,12 @@ from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
-from bigjoin.spark import partitioned, shared
+from bigjoin.spark import results, shared
 from bigjoin.spark.choose import choose
 from bigjoin.spark.frames import schema_of_frame, write_frame
+from bigjoin.spark.job import MOST_WORKERS, Job
 from bigjoin.spark.session import get_session, parallelism
+from bigjoin.spark.strategies import IN_ROUNDS
 
 KEPT_JOBS = 256
 """Counts of which the plan is remembered."""
@@ -118,10 +120,11 @@ class Verbs(ABC):
     ) -> Count:
         started = time.perf_counter()
         chosen = self._choose(index, strategy, workers=(workers, 1), batch_size=(batch_size, 1))
-        if chosen == "partitioned":
-            spread = self._partitioned(asked, index, workers, batch_size)
-            planned, dealt_to = time.perf_counter(), spread.workers
-            number, stats = partitioned.count(self.spark, spread, progress=progress)
+        if chosen in IN_ROUNDS:
+            dealt = self._dealt(asked, index, workers, batch_size)
+            planned, dealt_to = time.perf_counter(), dealt.workers
+            ran = IN_ROUNDS[chosen](self.spark, dealt, progress=progress)
+            number, stats = ran.matches, ran.stats
         else:
             job, frame = self._count_job(asked, index, workers or parallelism(self.spark))
             planned, dealt_to = time.perf_counter(), len(job.ranges)
@@ -195,8 +198,8 @@ class Verbs(ABC):
         the matches of a row are the combinations of their values. A limit then counts rows.
 
         Lazy, like any DataFrame: each action runs the join again (persist the frame to keep the rows), and it reads this
-        index, so use it before `close`. With a limit the join stops as soon as it has that many. Not so under the partitioned
-        strategy, whose rounds run now: the frame then reads the matches from scratch files, until Python exits.
+        index, so use it before `close`. With a limit the join stops as soon as it has that many. Not so under strategies
+        that work in rounds, which run now: the frame then reads the matches from scratch files, until Python exits.
         """
         asked = _query(query, flags)
         _check_head(asked, factorized=factorized)
@@ -205,8 +208,8 @@ class Verbs(ABC):
         distinct = asked.deduplicate and asked.projects
         options = (index, workers, batch_size, None if distinct else limit)
         parts = _branches(asked, index)
-        if chosen == "partitioned":
-            frames = [partitioned.find(self.spark, self._partitioned(part, *options)) for part in parts]
+        if chosen in IN_ROUNDS:
+            frames = [results.find(self.spark, self._dealt(part, *options), IN_ROUNDS[chosen]) for part in parts]
         else:
             frames = [shared.find(self.spark, self._shared(part, *options, factorized), index) for part in parts]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
@@ -245,10 +248,10 @@ class Verbs(ABC):
                 frame = self.find(asked, limit=limit, strategy=strategy, workers=workers, batch_size=batch_size)
                 columns = schema_of_frame(frame)
                 parts = write_frame(frame, columns, folder, suffix)
-            elif chosen == "partitioned":
-                spread = self._partitioned(first, index, workers, batch_size, limit)
-                parts = partitioned.write(self.spark, spread, folder, suffix, progress=progress)
-                columns = partitioned.schema(spread)
+            elif chosen in IN_ROUNDS:
+                dealt = self._dealt(first, index, workers, batch_size, limit)
+                parts = results.write(self.spark, dealt, IN_ROUNDS[chosen], folder, suffix, progress=progress)
+                columns = dealt.schema
             else:
                 job = self._shared(first, index, workers, batch_size, limit, factorized)
                 parts = shared.write(self.spark, job, folder, suffix, progress=progress)
@@ -306,15 +309,14 @@ class Verbs(ABC):
         options: dict[str, Any] = {"tasks": workers or parallelism(self.spark), "batch_size": size, "limit": limit}
         return shared.prepare(term, query, index, **options, factorized=factorized, plan=steps)
 
-    def _partitioned(
-        self, query: Query, index: Index, workers: int | None, batch_size: int | None, limit: int | None = None
-    ) -> partitioned.Job:
+    def _dealt(self, query: Query, index: Index, workers: int | None, batch_size: int | None, limit: int | None = None) -> Job:
+        """Return the job of a strategy that works in rounds."""
         cores = parallelism(self.spark)
         many = workers or (index.shards if index.shards > 1 else WORKERS * cores)
-        if many > partitioned.MOST_WORKERS:
-            raise BigjoinError(f"workers is {many}; it must be at most {partitioned.MOST_WORKERS:,}")
+        if many > MOST_WORKERS:
+            raise BigjoinError(f"workers is {many}; it must be at most {MOST_WORKERS:,}")
         chosen = plan(query, index.statistics)
-        return partitioned.Job(chosen, index, many, min(cores, many), batch_size or PROPOSALS, limit)
+        return Job(chosen, index, many, min(cores, many), batch_size or PROPOSALS, limit)
 
     def _count_job(self, query: Query, index: Index, tasks: int) -> tuple[shared.CountJob, DataFrame]:
         asked = (index.manifest["identity"], repr(query), tasks)  # text, as 1 and true are equal constants to Python

@@ -1,4 +1,4 @@
-"""Find what an epoch changes in a query's result: the shared strategy, here or in Spark's tasks, and the partitioned one."""
+"""Find what an epoch changes in a query's result: by sharing, here or in Spark's tasks, or in rounds."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from bigjoin.joins.compiled import Counting, Listing
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.plan import Plan
-from bigjoin.spark import partitioned
+from bigjoin.spark import results
+from bigjoin.spark.job import Job
 from bigjoin.spark.matches import MatchFile, schema_of
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.shared import RANGES_PER_TASK
+from bigjoin.spark.strategies import IN_ROUNDS
 from bigjoin.spark.tasks import run_tasks
 
 FEW = 1 << 16
@@ -48,7 +50,7 @@ class Found:
     steps: list[dict[str, Any]] = field(default_factory=list)
     """The prefixes and candidates of each step of each delta query."""
     stats: list[dict[str, Any]] = field(default_factory=list)
-    """Under the partitioned strategy, what each of its runs did."""
+    """Under a strategy that works in rounds, what each of its runs did."""
 
     def add(self, number: int) -> None:
         """Count matches that came (or, below zero, went)."""
@@ -126,8 +128,8 @@ def find_changes(
     """
     found = Found()
     for plan in plans:
-        if strategy == "partitioned":
-            _by_exchange(plan, index, folder, spark(), workers, batch_size, found)
+        if strategy in IN_ROUNDS:
+            _by_exchange(plan, index, folder, spark(), IN_ROUNDS[strategy], workers, batch_size, found)
         else:
             _by_sharing(plan, index, folder, spark, workers, found)
     if len(plans) > 1 or plans[0].consolidates:
@@ -175,22 +177,23 @@ def _by_exchange(
     index: Index,
     folder: Path | None,
     spark: SparkSession,
+    run: results.Run,
     workers: int | None,
     batch_size: int | None,
     found: Found,
 ) -> None:
-    """Run delta queries under the partitioned strategy."""
+    """Run delta queries under a strategy that works in rounds."""
     cores = parallelism(spark)
     many = workers or max(index.shards, WORKERS * cores)
     for number, insert in _work(plan, index):
         signed, phase = Signed(plan, plan.queries[number], insert), Phase(begun(index), index, insert)
-        job = partitioned.Job(signed.dq.plan, phase, many, min(cores, many), batch_size or PROPOSALS)
+        job = Job(signed.dq.plan, phase, many, min(cores, many), batch_size or PROPOSALS)
         if folder is None:
-            count, stats = partitioned.count(spark, job)
-            found.add(count * signed.sign * signed.each)
-            found.stats.append(stats)
+            ran = run(spark, job)
+            found.add(ran.matches * signed.sign * signed.each)
+            found.stats.append(ran.stats)
         else:
-            parts = partitioned.write(spark, replace(job, signed=signed), folder, ".parquet")
+            parts = results.write(spark, replace(job, signed=signed), run, folder, ".parquet")
             found.add(signed.sign * sum(rows for _, rows in parts))
             found.files += parts
 

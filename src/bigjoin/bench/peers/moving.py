@@ -18,6 +18,7 @@ from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.spark import partitioned
 from bigjoin.spark.exchange import exchange, exchanging
+from bigjoin.spark.job import Job, receipts
 from bigjoin.spark.session import scratch_directory
 
 Rows = Iterator[pa.RecordBatch]
@@ -45,7 +46,7 @@ class Moving(Bigjoin):
     def _record(self, question: Question) -> tuple[Path, list[int], int]:
         folder, rounds, stages = scratch_directory("recorded"), count(), []
 
-        def run_round(session: SparkSession, job: partitioned.Job, now: Round, each: int) -> list[dict[str, object]]:
+        def run_round(session: SparkSession, job: Job, now: Round, each: int) -> list[dict[str, object]]:
             number, allowance = next(rounds), now.allowance // (each + 1)
             stages.append(each)
 
@@ -53,16 +54,16 @@ class Moving(Bigjoin):
                 yield from _kept(f"{folder}/{number}-0", partitioned.Task(job, allowance, now.step).begin(task, now.work[task]))
 
             def advance(stage: int, rows: Rows) -> Rows:
-                yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job, allowance, now.step).advance(rows))
+                yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job, allowance, now.step, stage).advance(rows))
 
             then = [partial(advance, stage) for stage in range(1, each + 1)]
-            return partitioned.receipts(exchange(session, job.tasks, begin, then))
+            return receipts(exchange(session, job.tasks, begin, then))
 
         assert self.graph is not None
         index = self.graph.index
         chosen = plan(parse(question.query, **question.flags), index.statistics)  # type: ignore[arg-type]
-        job = partitioned.Job(chosen, index, WORKERS * self.threads, self.threads, PROPOSALS)
-        partitioned.count(self.spark, job, run_round=run_round)
+        job = Job(chosen, index, WORKERS * self.threads, self.threads, PROPOSALS)
+        partitioned.run(self.spark, job, run_round=run_round)
         return folder, stages, job.tasks
 
 

@@ -1,0 +1,143 @@
+"""A job in rounds: a plan dealt to workers, what its tasks write, and what they tell the driver when they are done."""
+
+from __future__ import annotations
+
+import errno
+import json
+import resource
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from bigjoin import errors
+from bigjoin.index.directory import Index
+from bigjoin.index.trie import Codes
+from bigjoin.index.versions import Phase
+from bigjoin.joins.bind import BoundPlan, bind
+from bigjoin.joins.changes import Signed, with_change
+from bigjoin.kernels.jit import compilations
+from bigjoin.query.plan import Plan
+from bigjoin.spark.matches import MatchFile, schema_of
+
+MOST_WORKERS = 1 << 20
+
+_LASTING = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
+"""Errors of the file system that a task would meet again; others are Spark's to try again."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A plan over an index, dealt to workers: all that travels to tasks."""
+
+    plan: Plan
+    index: Index | Phase
+    workers: int
+    tasks: int
+    batch_size: int
+    limit: int | None = None
+    output: tuple[str, str] | None = None
+    """The folder and the suffix of the files that matches are written to; without, they are counted."""
+    signed: Signed | None = None
+    """How matches are reported, if the plan is that of a delta query."""
+    folder: str = ""
+    """Where prefixes wait: a folder that every task sees."""
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def bound(self) -> BoundPlan:
+        """The plan bound to the index, once in each process."""
+        if self.name not in _bound:
+            _bound.clear()
+            _bound[self.name] = bind(self.plan, self.index)
+        return _bound[self.name]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the matches."""
+        found = schema_of(self.bound.outputs, len(self.plan.attributes))
+        return found if self.signed is None else with_change(found)
+
+    def hosted(self, task: int) -> range:
+        """Return the workers that a task hosts."""
+        return range(task, self.workers, self.tasks)
+
+
+_bound: dict[str, BoundPlan] = {}
+
+
+class Matches:
+    """The matches that a task finds: written to one file of its own, as ids in the order of the head."""
+
+    def __init__(self, job: Job, task: int) -> None:
+        self.job, self.task = job, task
+        self._file: MatchFile | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this task alone has found as many matches as are wanted."""
+        return self.job.limit is not None and self._file is not None and self._file.rows >= self.job.limit
+
+    @property
+    def parts(self) -> list[tuple[str, int]]:
+        """The file, if there is one, and its rows."""
+        return [] if self._file is None else [(str(self._file.path), self._file.rows)]
+
+    def put(self, matches: Codes) -> None:
+        """Write some matches."""
+        if self.is_full:
+            return
+        if self._file is None:
+            assert self.job.output is not None
+            folder, suffix = self.job.output
+            path = Path(folder) / f"part-{self.task:05d}-{uuid.uuid4().hex}{suffix}"
+            self._file = MatchFile(path, self.job.schema, suffix)
+        outputs = self.job.bound.outputs
+        if self.job.signed is None:
+            self._file.put([output.decode(matches) for output in outputs])
+        else:
+            for columns in self.job.signed.columns(outputs, matches):
+                self._file.put(columns)
+
+    def close(self) -> None:
+        """Finish the file, if it is not yet finished."""
+        if self._file is not None:
+            self._file.close()
+
+
+class Clock:
+    """What a task has taken: seconds, memory, and kernels that had to be compiled."""
+
+    def __init__(self) -> None:
+        self.started, self.compiled = time.perf_counter(), compilations()
+
+    def receipt(self) -> dict[str, Any]:
+        """Return the figures by now."""
+        return {
+            "seconds": time.perf_counter() - self.started,
+            "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "compiled": compilations() - self.compiled,
+        }
+
+
+def failure(job: Job, error: errors.BigjoinError | OSError) -> dict[str, Any]:
+    """Return the receipt of a task that could not do something, if the user is to know; raise what Spark is to try again."""
+    if isinstance(error, errors.BigjoinError):
+        return {"error": type(error).__name__, "message": str(error)}
+    if error.errno not in _LASTING:
+        raise error
+    hint = "set BIGJOIN_SCRATCH to a folder that every executor sees, with room for what waits"
+    return {"error": "OutputError", "message": f"{errors.reason(error)} (prefixes wait in {job.folder}; {hint})"}
+
+
+def receipts(rows: DataFrame) -> list[dict[str, Any]]:
+    """Run a job, and return what its tasks say they have done; raise what one of them could not do."""
+    said = [json.loads(payload) for payload in rows.toArrow()["payload"].to_pylist()]
+    for receipt in said:
+        if "error" in receipt:
+            raise getattr(errors, receipt["error"])(receipt["message"])
+    return said

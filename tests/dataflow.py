@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
 from bigjoin.dataflow.agenda import Agenda, Waiting
+from bigjoin.dataflow.balance import Balance
 from bigjoin.dataflow.blocks import join, pack, route, unpack
+from bigjoin.dataflow.lookups import Dealing
+from bigjoin.dataflow.managed import Manager, begin
 from bigjoin.dataflow.operators import Operators
 from bigjoin.dataflow.seeds import WorkerSeeds
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
@@ -127,3 +131,83 @@ class _Sink:
 
     def match(self, matches):
         self.cluster.matches.append(matches.copy())
+
+
+class Balanced:
+    """Runs a plan under the balanced strategy, and watches what theorem 3.4 promises."""
+
+    def __init__(self, plan, index, folder, *, workers=7, tasks=3, batch_size=64, counting=True, salt=1):
+        self.plan, self.folder = bind(plan, index), Path(folder)
+        self.dealing = Dealing(workers, min(tasks, workers), salt)
+        self.counting = counting
+        self.balance = Balance(self.plan.seed.positions, len(self.plan.steps), workers, batch_size)
+        self.matches, self.files = [], {}
+        self.tallies = []
+        self.loads = []
+        """Of each exchange: its kind, what was dealt to a worker at most, and the requests that each worker got."""
+        self.dealt = []
+        self.sent = 0
+
+    def run(self):
+        while (batch := self.balance.next_batch()) is not None:
+            dealt = [sum(part.last - part.first for part in slices) for slices in batch.work]
+            assert max(dealt) - min(dealt) <= 1
+            assert max(dealt) <= self.balance.batch_size
+            self.dealt.append(dealt)
+            self._batch(batch, max(dealt))
+            waiting = []
+            for step, file in self.files.items():
+                file.close()
+                waiting.append(Waiting(str(file.path), step, 0, 0, file.prefixes, file.proposals, file.bytes, file.codes))
+            self.files = {}
+            self.balance.add(waiting)
+        assert self.balance.most_new <= 2
+        assert self.balance.most_waiting <= 4
+        return self
+
+    def _batch(self, batch, dealt):
+        def fresh():
+            return Manager(self.plan, batch.step, self.dealing, self, counting=self.counting)
+
+        states, managers = {}, [fresh() for _ in range(self.dealing.workers)]
+        for worker, slices in enumerate(batch.work):
+            state = begin(managers[worker], slices)
+            if state is not None:
+                states[worker] = state
+        for exchange in range(len(managers[0].exchanges)):
+            requests = sum(manager.load for manager in managers)
+            self.loads.append((type(managers[0].exchanges[exchange][0]).__name__, dealt, requests))
+            self.sent += 2 * int(requests.sum())
+            for manager in managers:
+                manager.load[:] = 0
+            arrived = {}
+            for worker, state in states.items():
+                answers = defaultdict(list)
+                for number, asked in state.asked.items():
+                    for task, request in enumerate(asked.requests):
+                        request = pickle.loads(pickle.dumps(request))
+                        answers[number].append(managers[worker].answer(exchange, number, request, task))
+                managers[worker].load[:] = 0
+                arrived[worker] = pickle.loads(pickle.dumps((state, dict(answers))))
+            after = {w: managers[w].advance(exchange, *arrived[w]) for w in arrived}
+            states = {w: state for w, state in after.items() if state is not None}
+        self.tallies += [manager.tally for manager in managers]
+
+    def added(self, name):
+        return [sum(counts) for counts in zip(*(getattr(tally, name) for tally in self.tallies), strict=True)]
+
+    @property
+    def count(self):
+        return sum(tally.matches for tally in self.tallies)
+
+    def rows(self):
+        columns = np.concatenate(self.matches, axis=1) if self.matches else np.empty((len(self.plan.plan.attributes), 0))
+        return sorted(zip(*columns.tolist(), strict=True))
+
+    def wait(self, step, ranges):
+        if step not in self.files:
+            self.files[step] = WaitingFile(self.folder / f"{len(list(self.folder.iterdir()))}.waiting")
+        self.files[step].put(ranges)
+
+    def match(self, matches):
+        self.matches.append(matches.copy())

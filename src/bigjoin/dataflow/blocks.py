@@ -1,4 +1,4 @@
-"""Blocks of prefixes as they travel: bare, counted, or with the stretches of lists that are proposed; packed as bytes."""
+"""Blocks of prefixes as they travel: bare, counted, or with stretches of lists, by position or copied; packed as bytes."""
 
 from __future__ import annotations
 
@@ -54,6 +54,39 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranges:
+    """Prefixes with the positions of their candidates in the lists of an extender: the paper's (prefix, min-i, start, end)."""
+
+    prefixes: Codes
+    proposers: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def tuples(self) -> int:
+        return len(self)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many candidates each prefix has."""
+        return self.ends - self.starts
+
+    def part(self, chosen: NDArray[Any]) -> Ranges:
+        """Return some of the prefixes."""
+        return Ranges(self.prefixes.take(chosen, axis=1), self.proposers[chosen], self.starts[chosen], self.ends[chosen])
+
+    def cut(self, first: int, last: int) -> Ranges:
+        """Return the candidates number first..last - 1 of all, in ranges that are cut at both ends."""
+        before = np.cumsum(self.counts) - self.counts
+        starts = self.starts + np.clip(first - before, 0, self.counts)
+        ends = self.starts + np.clip(last - before, 0, self.counts)
+        return where(Ranges(self.prefixes, self.proposers, starts, ends), ends > starts)
+
+
+@dataclass(frozen=True, slots=True)
 class Proposals:
     """Prefixes with their candidates, codes[begin : begin + length] for each; segments of one list may overlap."""
 
@@ -87,9 +120,9 @@ class Proposals:
         return Proposals(self.prefixes.take(order, axis=1), placed, lengths, codes)
 
 
-Block: TypeAlias = Prefixes | Counts | Proposals
-AnyBlock = TypeVar("AnyBlock", Prefixes, Counts, Proposals)
-_KINDS: tuple[type[Block], ...] = (Prefixes, Counts, Proposals)
+Block: TypeAlias = Prefixes | Counts | Ranges | Proposals
+AnyBlock = TypeVar("AnyBlock", Prefixes, Counts, Ranges, Proposals)
+_KINDS: tuple[type[Block], ...] = (Prefixes, Counts, Ranges, Proposals)
 
 
 def pack(block: Block) -> bytes:
@@ -98,6 +131,8 @@ def pack(block: Block) -> bytes:
     arrays: list[NDArray[Any]] = []
     if isinstance(block, Counts):
         arrays = [block.counts.astype(narrow), block.proposers]
+    elif isinstance(block, Ranges):
+        arrays = [block.starts, block.ends, block.proposers]
     elif isinstance(block, Proposals):
         arrays = [array.astype(narrow, copy=False) for array in (block.begins, block.lengths, block.codes)]
     header = np.array([_KINDS.index(type(block)), *block.prefixes.shape, len(arrays[-1]) if arrays else 0], np.int64)
@@ -119,6 +154,9 @@ def unpack(data: Any, code_type: Any) -> Block:
     prefixes = take(width * count).reshape(width, count)
     if _KINDS[kind] is Counts:
         return Counts(prefixes, take(count), take(count, np.uint8))
+    if _KINDS[kind] is Ranges:
+        starts, ends = take(count, np.int64), take(count, np.int64)
+        return Ranges(prefixes, take(count, np.uint8), starts, ends)
     return Prefixes(prefixes) if _KINDS[kind] is Prefixes else Proposals(prefixes, take(count), take(count), take(size))
 
 
@@ -133,6 +171,9 @@ def join(blocks: Sequence[Any]) -> Any:
     prefixes = np.concatenate([b.prefixes for b in blocks], axis=1)
     if isinstance(first, Counts):
         return Counts(prefixes, _wide([b.counts for b in blocks]), np.concatenate([b.proposers for b in blocks]))
+    if isinstance(first, Ranges):
+        starts, ends = _wide([b.starts for b in blocks]), _wide([b.ends for b in blocks])
+        return Ranges(prefixes, np.concatenate([b.proposers for b in blocks]), starts, ends)
     if isinstance(first, Prefixes):
         return Prefixes(prefixes)
     before = np.cumsum([0, *(len(b.codes) for b in blocks[:-1])])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.blocks import Counts, join, pack, unpack
+from bigjoin.dataflow.blocks import Counts, Ranges, join, pack, unpack
 from bigjoin.index.trie import Codes
 from bigjoin.joins.extend import Counted
 from bigjoin.joins.queue import Queue
@@ -25,7 +25,7 @@ class WaitingFile:
         self.prefixes = self.proposals = self.bytes = self.codes = 0
         self._file = path.open("wb")
 
-    def put(self, counted: Counts, keys: Codes | None = None) -> None:
+    def put(self, counted: Counts | Ranges, keys: Codes | None = None) -> None:
         """Add prefixes, none of which has proposed anything yet; neighbours with the same key will propose from one list."""
         data, proposals = pack(counted), int(counted.counts.sum())
         self._file.write(np.array([len(data), proposals], np.int64).tobytes())
@@ -40,7 +40,7 @@ class WaitingFile:
         self._file.close()
 
 
-def codes_that_travel(counted: Counts, keys: Codes | None) -> NDArray[np.int64]:
+def codes_that_travel(counted: Counts | Ranges, keys: Codes | None) -> NDArray[np.int64]:
     """Return how many codes travel when each prefix proposes: its own, and the list that neighbours with its key share."""
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys is not None else np.arange(len(counted))
     codes = np.full(len(counted), len(counted.prefixes))
@@ -50,6 +50,13 @@ def codes_that_travel(counted: Counts, keys: Codes | None) -> NDArray[np.int64]:
 
 def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_type: Any) -> Iterator[Counted]:
     """Give the proposals number first..last - 1 of a file, in batches of at most B'; only a list longer than that is cut."""
+    for block, begin, end in stretches(path, first, last, code_type):
+        assert isinstance(block, Counts)
+        yield from batches(block, begin, end, batch_size)
+
+
+def stretches(path: str | Path, first: int, last: int, code_type: Any) -> Iterator[tuple[Counts | Ranges, int, int]]:
+    """Give the blocks that hold the proposals number first..last - 1 of a file, with the first and the last in each."""
     seen = 0
     with Path(path).open("rb") as file:
         while seen < last and (header := file.read(_HEADER)):
@@ -57,9 +64,7 @@ def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_
             if seen + proposals <= first:
                 file.seek(size, 1)
             else:
-                block = unpack(file.read(size), code_type)
-                assert isinstance(block, Counts)
-                yield from batches(join([block]), first - seen, last - seen, batch_size)
+                yield join([unpack(file.read(size), code_type)]), max(0, first - seen), min(proposals, last - seen)
             seen += proposals
 
 

@@ -47,6 +47,12 @@ class Window:
     codes: tuple[int, ...] = ()
     empty: bool = False
 
+    @property
+    def bounded(self) -> tuple[bool, bool]:
+        """Whether there are lower bounds, and upper ones."""
+        both = bool(self.equal or self.codes)
+        return not self.empty and (both or bool(self.above)), self.empty or both or bool(self.below)
+
     def bounds(self, prefixes: Codes) -> tuple[Codes, Codes]:
         """Return (lower, upper) for each prefix, lower included and upper not; an empty array is no bound."""
         kind, count = prefixes.dtype.type, prefixes.shape[1]

@@ -80,16 +80,13 @@ class Outbox:
 
     def _batch(self, visit: int, rows: list[tuple[int, bytes]]) -> pa.RecordBatch:
         first, self.sequence = self.sequence, self.sequence + len(rows)
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array([task for task, _ in rows], pa.int32()),
-                pa.array([self.task] * len(rows), pa.int32()),
-                pa.array(range(first, self.sequence), pa.int64()),
-                pa.array([visit] * len(rows), pa.int32()),
-                pa.array([data for _, data in rows], pa.binary()),
-            ],
-            schema=_ROW,
-        )
+        return batch_of([(task, self.task, first + n, visit, data) for n, (task, data) in enumerate(rows)])
+
+
+def batch_of(rows: Sequence[tuple[int, int, int, int, bytes]]) -> pa.RecordBatch:
+    """Return rows as Spark takes them: (task, source, sequence, visit, payload) each."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(_ROW)
+    return pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, _ROW, strict=True)], schema=_ROW)
 
 
 class Inbox:

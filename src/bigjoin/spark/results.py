@@ -22,6 +22,9 @@ from bigjoin.spark.session import common_directory
 
 Progress = Callable[[float], None]
 
+KEPT_LOADS = 1000
+"""Exchanges whose loads are reported one by one."""
+
 
 @dataclass
 class Stats:
@@ -37,8 +40,10 @@ class Stats:
     tuples: int = 0
     most_load: int = 0
     """Tuples that a worker received in a round, at most."""
-    loads: list[tuple[int, float]] = field(default_factory=list)
-    """Tuples that workers received in each exchange: the most of them, and the mean."""
+    critical_path: int = 0
+    """The most that a worker received, added up over all exchanges."""
+    loads: list[dict[str, Any]] = field(default_factory=list)
+    """Tuples that workers received in each of the first exchanges: the most of them, and the mean."""
     peak_memory: int = 0
     compiled: int = 0
     seconds: dict[int, float] = field(default_factory=dict)
@@ -55,8 +60,13 @@ class Stats:
         """Tell whether as many matches are written as are wanted."""
         return limit is not None and sum(rows for _, rows in self.parts) >= limit
 
-    def add(self, receipts: Sequence[dict[str, Any]], exchanges: int) -> None:
-        """Add the receipts of a round's tasks; each says how many tuples its stage sent to which worker."""
+    def add(
+        self, receipts: Sequence[dict[str, Any]], exchanges: int, labels: Sequence[dict[str, Any]] = ()
+    ) -> NDArray[np.int64]:
+        """Add the receipts of a round's tasks; each says how many tuples its stage sent to which worker.
+
+        Return what each worker received, exchange by exchange; labels say what these are.
+        """
         loads: NDArray[np.int64] = np.zeros((exchanges + 1, self.workers), np.int64)
         for receipt in receipts:
             self.prefixes = [a + b for a, b in zip(self.prefixes, receipt["prefixes"], strict=True)]
@@ -69,11 +79,18 @@ class Stats:
             self.parts += [(Path(file), rows) for file, rows in receipt["parts"]]
             for worker, tuples in receipt["load"]:
                 loads[receipt["stage"], worker] += tuples
+            for worker, tuples in receipt.get("dealt", ()):  # before the first exchange; after the last nothing is sent
+                loads[-1, worker] += tuples
         self.rounds += 1
         self.exchanges += exchanges
         self.tuples += int(loads.sum())
         self.most_load = max(self.most_load, int(loads.sum(axis=0).max()))
-        self.loads += [(int(load.max()), float(load.mean())) for load in loads if load.any()]
+        self.critical_path += int(loads.max(axis=1).sum())
+        for number, load in enumerate(loads):
+            if load.any() and len(self.loads) < KEPT_LOADS:
+                label = labels[number] if labels else {}
+                self.loads.append({**label, "max": int(load.max()), "mean": float(load.mean())})
+        return loads
 
     def report(self, job: Job) -> dict[str, Any]:
         """Return the stats of a run: the paper's rounds, load, communication and memory."""
@@ -85,8 +102,8 @@ class Stats:
             "bytes": self.bytes,
             "tuples": self.tuples,
             "load": {"max": self.most_load, "mean": self.tuples / job.workers / max(1, self.rounds)},
-            "exchange_loads": [{"max": most, "mean": mean} for most, mean in self.loads],
-            "critical_path": sum(most for most, _ in self.loads),
+            "exchange_loads": self.loads,
+            "critical_path": self.critical_path,
             "steps": [
                 {"attribute": attribute, "prefixes": prefixes, "candidates": candidates}
                 for attribute, prefixes, candidates in zip(attributes, self.prefixes, self.candidates, strict=True)

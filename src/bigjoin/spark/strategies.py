@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bigjoin.spark import partitioned
+from bigjoin.spark import balanced, partitioned
 from bigjoin.spark.results import Run
 
-IN_ROUNDS: dict[str, Run] = {"partitioned": partitioned.run}
+IN_ROUNDS: dict[str, Run] = {"partitioned": partitioned.run, "balanced": balanced.run}

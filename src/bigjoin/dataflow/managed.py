@@ -1,0 +1,243 @@
+"""The operators of BiGJoin-S (section 3.4 of the paper): each worker manages its candidates, and looks up what it has to know.
+
+In a round every worker takes its deal of ranges (prefix, min-i, start, end) and
+
+    resolves   each candidate: the extension at a position of the proposer's list;
+    intersects: asks extender after extender, excluder after excluder, check after check whether they hold it;
+    counts     the extensions of what is left, and keeps (prefix, min-i, start, end) for the next step, or has found matches.
+
+Nothing is sent on: a worker asks, and is answered. What an exchange asks is all that a worker's state has to remember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.dataflow.agenda import Slice
+from bigjoin.dataflow.blocks import Ranges, join
+from bigjoin.dataflow.lookups import Answers, Arrays, Asked, Count, Dealing, Hold, Lookup, Resolve
+from bigjoin.dataflow.operators import Tally
+from bigjoin.dataflow.waiting import stretches
+from bigjoin.index.trie import Codes, Trie
+from bigjoin.joins.bind import BoundPlan, BoundStep
+from bigjoin.joins.seeds import decide
+from bigjoin.kernels.flatten import flatten_extensions
+
+MOST_TESTS = 10
+"""Exchanges in which candidates of a step are tested; where there are more tests, the last of these has several."""
+
+Exchange = tuple[Lookup, ...]
+
+
+class Sink(Protocol):
+    """Where candidates end: as ranges that wait for the next step, or as matches."""
+
+    def wait(self, step: int, ranges: Ranges) -> None: ...
+    def match(self, matches: Codes) -> None: ...
+
+
+@dataclass(slots=True)
+class State:
+    """What a worker manages between two exchanges: its candidates (at first the ranges of them), and what they have asked."""
+
+    prefixes: Codes
+    proposers: NDArray[np.uint8]
+    lengths: NDArray[np.int64] | None = None
+    """Candidates of each prefix, while they are not resolved."""
+    asked: dict[int, Asked] = field(default_factory=dict)
+    """By number of the lookup in the exchange."""
+    rows: dict[int, NDArray[np.int64] | None] = field(default_factory=dict)
+    """Which candidates have asked; None if all have."""
+
+
+class Manager:
+    """A round of one worker after the other: at a step, or (None) with seeds. With `counting`, matches are only counted."""
+
+    def __init__(self, plan: BoundPlan, step: int | None, dealing: Dealing, sink: Sink, *, counting: bool) -> None:
+        self.plan, self.number, self.dealing, self.sink, self.counting = plan, step, dealing, sink, counting
+        self.exchanges = exchanges_of(plan, step)
+        self.indices = {id(trie): number for number, trie in enumerate(tries_of(plan))}
+        self.tally = Tally.of(plan)
+        self.load = np.zeros(dealing.workers, np.int64)
+        """Requests that each worker gets."""
+
+    @property
+    def behind(self) -> int:
+        """How many steps candidates will have behind them."""
+        return 0 if self.number is None else self.number + 1
+
+    def seed(self, read: int, prefixes: Codes) -> State | None:
+        """Begin with the prefixes of seeds, of which so many were read."""
+        self.tally.candidates[0] += read
+        return self._go_on(0, State(prefixes, np.zeros(prefixes.shape[1], np.uint8)))
+
+    def extend(self, ranges: Ranges) -> State | None:
+        """Extension-Resolve: ask for the candidates of ranges."""
+        self.tally.candidates[self.behind] += int(ranges.counts.sum())
+        order = np.argsort(ranges.proposers, kind="stable")
+        ranges = ranges.part(order)
+        state = State(ranges.prefixes, ranges.proposers, ranges.counts)
+        for number, lookup in enumerate(self.exchanges[0]):
+            assert isinstance(lookup, Resolve)
+            rows = np.flatnonzero(ranges.proposers == number)
+            if len(rows):
+                state.asked[number] = lookup.ask(ranges.starts[rows], ranges.ends[rows], self._dealing(lookup), self.load)
+                state.rows[number] = rows
+        return state
+
+    def advance(self, exchange: int, state: State, answers: Answers) -> State | None:
+        """Go on with the answers of an exchange; return what is managed next, with what it asks, if there is anything."""
+        kind = type(self.exchanges[exchange][0])
+        if kind is Count:
+            self._counted(state, answers)
+            return None
+        state = self._resolved(state, answers) if kind is Resolve else self._intersected(exchange, state, answers)
+        return self._go_on(exchange + 1, state)
+
+    def answer(self, exchange: int, lookup: int, asked: Arrays, task: int) -> Arrays:
+        """Answer requests, for the workers of a task."""
+        asks = self.exchanges[exchange][lookup]
+        if isinstance(asks, Resolve):
+            return asks.answer(asked, self._dealing(asks), task, self.plan.seed.code_type)
+        return asks.answer(asked)
+
+    def _dealing(self, lookup: Lookup) -> Dealing:
+        return self.dealing.of(self.indices[id(lookup.extender.trie)])
+
+    def _go_on(self, exchange: int, state: State) -> State | None:
+        """Ask the lookups of an exchange; where there are none left, candidates are matches."""
+        prefixes = state.prefixes
+        tests = exchange < len(self.exchanges) and isinstance(self.exchanges[exchange][0], Hold)
+        if not tests:
+            self.tally.prefixes[self.behind] += prefixes.shape[1]
+        if exchange == len(self.exchanges):
+            if self.counting:
+                self.tally.matches += prefixes.shape[1]
+            elif prefixes.shape[1]:
+                self.sink.match(prefixes)
+            return None
+        if not prefixes.shape[1]:
+            return None
+        for number, lookup in enumerate(self.exchanges[exchange]):
+            assert not isinstance(lookup, Resolve)
+            rows = None
+            if isinstance(lookup, Hold) and lookup.proposer is not None:
+                rows = np.flatnonzero(state.proposers == lookup.proposer)
+                if len(rows) == 0:
+                    continue
+            chosen = prefixes if rows is None else prefixes.take(rows, axis=1)
+            state.asked[number], state.rows[number] = lookup.ask(chosen, self._dealing(lookup), self.load), rows
+        return state
+
+    def _resolved(self, state: State, answers: Answers) -> State:
+        """Flatten candidates, and drop what filters refuse."""
+        assert self.number is not None
+        assert state.lengths is not None
+        extended = np.empty((len(state.prefixes) + 1, int(state.lengths.sum())), state.prefixes.dtype)
+        before = 0
+        for number, asked in state.asked.items():  # in the order of proposers, as the ranges are
+            lookup, rows = self.exchanges[0][number], state.rows[number]
+            assert isinstance(lookup, Resolve)
+            codes = lookup.gathered(asked, [said[0] for said in answers[number]], self._dealing(lookup))
+            lengths = state.lengths[rows]
+            part = extended[:, before : before + int(lengths.sum())]
+            flatten_extensions(state.prefixes[:, rows], codes, asked.slots, lengths, part)
+            before += part.shape[1]
+        proposers = np.repeat(state.proposers, state.lengths)
+        for f in self.plan.steps[self.number].condition.filters:
+            kept = f.allows(extended[-1], extended)
+            extended, proposers = np.compress(kept, extended, axis=1), proposers[kept]
+        return State(extended, proposers)
+
+    def _intersected(self, exchange: int, state: State, answers: Answers) -> State:
+        """Keep the candidates that are held, or not, as is wanted."""
+        kept = np.ones(state.prefixes.shape[1], np.bool_)
+        for number, asked in state.asked.items():
+            lookup, rows = self.exchanges[exchange][number], state.rows[number]
+            assert isinstance(lookup, Hold)
+            held = np.concatenate([said[0] for said in answers[number]])[asked.slots]
+            if rows is None:
+                kept &= lookup.keeps(state.prefixes, held)
+            else:
+                kept[rows] &= lookup.keeps(state.prefixes.take(rows, axis=1), held)
+        if kept.all():
+            return State(state.prefixes, state.proposers)
+        return State(np.compress(kept, state.prefixes, axis=1), state.proposers[kept])
+
+    def _counted(self, state: State, answers: Answers) -> None:
+        """Count minimisation: the extender with the fewest extensions will propose them; without any, a prefix is dropped."""
+        step, count = self.plan.steps[self.behind], state.prefixes.shape[1]
+        starts, ends = np.zeros(count, np.int64), np.full(count, np.iinfo(np.int64).max)
+        proposers = np.zeros(count, np.uint8)
+        for number, asked in state.asked.items():
+            first, last = (np.concatenate(column)[asked.slots] for column in zip(*answers[number], strict=True))
+            fewer = last - first < ends - starts
+            starts[fewer], ends[fewer], proposers[fewer] = first[fewer], last[fewer], number
+        total = int((ends - starts).sum())
+        if self.counting and self.behind == len(self.plan.steps) - 1 and step.counts_suffice:
+            self.tally.candidates[-1] += total
+            self.tally.prefixes[-1] += total
+            self.tally.matches += total
+            return
+        some = np.flatnonzero(ends > starts)
+        if len(some):
+            self.sink.wait(self.behind, Ranges(state.prefixes, proposers, starts, ends).part(some))
+
+
+def tries_of(plan: BoundPlan) -> list[Trie]:
+    """Return the tries that a plan reads, each once, in an order that every task agrees on."""
+    used = [plan.seed.extender, *(check for check, _ in plan.seed.checks)]
+    for step in plan.steps:
+        used += [*step.extenders, *step.excluders, *(check for check, _ in step.checks)]
+    return list({id(extender.trie): extender.trie for extender in used}.values())
+
+
+def exchanges_of(plan: BoundPlan, number: int | None) -> list[Exchange]:
+    """Return what is looked up in a round, exchange by exchange: at a step, or (None) with seeds."""
+    behind = 0 if number is None else number + 1
+    found: list[Exchange] = []
+    if number is None:
+        tests: list[Exchange] = [(Hold(extender, wanted),) for extender, wanted in plan.seed.checks]
+    else:
+        step = plan.steps[number]
+        found.append(tuple(Resolve(extender) for extender in step.extenders))
+        tests = [*_others(step), *((Hold(excluder, False),) for excluder in step.excluders)]
+        tests += [(Hold(extender, wanted),) for extender, wanted in step.checks]
+    found += tests[: MOST_TESTS - 1]
+    if tests[MOST_TESTS - 1 :]:
+        found.append(tuple(hold for exchange in tests[MOST_TESTS - 1 :] for hold in exchange))
+    if behind < len(plan.steps):
+        then = plan.steps[behind]
+        found.append(tuple(Count(extender, then.window) for extender in then.extenders))
+    return found
+
+
+def _others(step: BoundStep) -> list[Exchange]:
+    """Return the exchanges in which candidates meet the extenders that did not propose them: each the next one in turn."""
+    many = len(step.extenders)
+    return [
+        tuple(Hold(extender, proposer=(i - turn) % many) for i, extender in enumerate(step.extenders))
+        for turn in range(1, many)
+    ]
+
+
+def begin(manager: Manager, slices: Sequence[Slice]) -> State | None:
+    """Begin a round of a worker with what is dealt to it: positions of seeds, or stretches of files."""
+    plan = manager.plan
+    if manager.number is None:
+        positions = np.concatenate([np.arange(part.first, part.last) for part in slices] or [np.empty(0, np.int64)])
+        prefixes, kept = decide(plan.seed, positions)
+        return manager.seed(len(positions), np.compress(kept, prefixes, axis=1))
+    code_type = plan.seed.code_type
+    blocks = [
+        block.cut(first, last)
+        for part in slices
+        for block, first, last in stretches(part.file, part.first, part.last, code_type)
+        if isinstance(block, Ranges)
+    ]
+    return manager.extend(join(blocks)) if blocks else None

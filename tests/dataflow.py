@@ -11,7 +11,7 @@ import numpy as np
 from bigjoin.dataflow.agenda import Agenda, Waiting
 from bigjoin.dataflow.balance import Balance
 from bigjoin.dataflow.blocks import join, pack, route, unpack
-from bigjoin.dataflow.lookups import Dealing
+from bigjoin.dataflow.lookups import Dealing, pack_arrays, unpack_arrays
 from bigjoin.dataflow.managed import Manager, begin
 from bigjoin.dataflow.operators import Operators
 from bigjoin.dataflow.seeds import WorkerSeeds
@@ -185,7 +185,9 @@ class Balanced:
                 answers = defaultdict(list)
                 for number, asked in state.asked.items():
                     for task, request in enumerate(asked.requests):
-                        request = pickle.loads(pickle.dumps(request))
+                        if not len(request[0]):
+                            continue
+                        request = unpack_arrays(pack_arrays(request))
                         answers[number].append(managers[worker].answer(exchange, number, request, task))
                 managers[worker].load[:] = 0
                 arrived[worker] = pickle.loads(pickle.dumps((state, dict(answers))))

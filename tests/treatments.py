@@ -25,7 +25,7 @@ from bigjoin.query.nest import CountPlan, Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Constant, Property, Query
 from tests.case_file import Question
-from tests.dataflow import Simulated
+from tests.dataflow import Balanced, Simulated
 from tests.oracles import duckdb, naive
 
 
@@ -88,7 +88,7 @@ def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int) -> l
 
 
 def spread(bound: BoundPlan, index: Index, count: int, *, batch_size: int) -> None:
-    """Check the partitioned strategy, its count and its rows, on a cluster in this process."""
+    """Check the strategies that work in rounds, their counts and their rows, on a cluster in this process."""
     ranges = equal_ranges(bound, 1)
     wanted = sorted(row for batch in matches(bound, ranges) for row in zip(*batch.tolist(), strict=True))
     assert len(wanted) == count
@@ -100,6 +100,10 @@ def spread(bound: BoundPlan, index: Index, count: int, *, batch_size: int) -> No
         if not any(counting.itinerary.checks):
             assert counting.sent <= counting.most()
         assert Simulated(bound.plan, index, folder, **options, counting=False).run().rows() == wanted
+        options = {"workers": min(workers, 11), "tasks": tasks, "batch_size": batch_size}
+        assert Balanced(bound.plan, index, folder, **options, counting=False).run().rows() == wanted
+        if count % 3 == 0:
+            assert Balanced(bound.plan, index, folder, **options).run().count == count
 
 
 def listed(chosen: Plan, index: Index, *, size: int, parts: int) -> list[tuple]:

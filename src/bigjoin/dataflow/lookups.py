@@ -12,6 +12,7 @@ together then ask the same at most once each, and no worker is asked much more t
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -30,6 +31,8 @@ Arrays = tuple[NDArray[Any], ...]
 
 Answers = dict[int, list[Arrays]]
 """What was said, by number of the lookup in an exchange, task by task."""
+
+_ALIGNED = 8
 
 CHUNK = 1 << 20
 """Tuples of an index that are looked at together."""
@@ -86,14 +89,16 @@ class Hold:
         return ask(np.stack([prefixes[k] for k in (*self.extender.key, self.extender.value)]), dealing, load)
 
     def answer(self, asked: Arrays) -> Arrays:
-        """Say which are held."""
-        return (self.extender.trie.contains(asked),)
+        """Say which are held, a bit each."""
+        return (np.packbits(self.extender.trie.contains(asked)),)
 
-    def keeps(self, prefixes: Codes, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Tell which candidates stay, given what is held."""
+    def keeps(self, prefixes: Codes, rows: Any, asked: Asked, bits: list[NDArray[np.uint8]]) -> NDArray[np.bool_]:
+        """Tell which candidates stay, of those that have asked, given what is held."""
+        told = [np.unpackbits(some, count=size) for some, size in zip(bits, asked.sizes, strict=True)]
+        held = np.concatenate(told).view(np.bool_).take(asked.slots)
         after = self.extender.after
         if after is not None:
-            held = held & (prefixes[self.extender.value] >= after.lower(prefixes))
+            held = held & (prefixes[self.extender.value, rows] >= after.lower(prefixes[:, rows]))
         return held if self.wanted else ~held
 
 
@@ -115,7 +120,7 @@ class Resolve:
         shift = np.cumsum(lengths) - lengths - ranges[0]
         slots = np.empty(len(starts), np.int64)
         slots[order] = first + shift[np.cumsum(fresh) - 1]
-        return Asked([ranges] * dealing.tasks, slots, ranges)
+        return Asked([ranges] * dealing.tasks, slots, ranges=ranges)
 
     def answer(self, asked: Arrays, dealing: Dealing, task: int, code_type: Any) -> Arrays:
         """Say what stands at those positions that the workers of a task know."""
@@ -143,41 +148,66 @@ class Asked:
 
     requests: list[Arrays]
     """One entry a task; columns of codes, or ranges of positions."""
-    slots: NDArray[np.int64]
+    slots: NDArray[Any]
     """The number of each prefix's answer, where all answers stand task after task; for ranges, where its codes begin."""
+    sizes: tuple[int, ...] = ()
+    """How much each task is asked, of those that are asked anything."""
     ranges: Arrays = ()
     """The ranges of positions that were asked for."""
 
 
 def ask(columns: Codes, dealing: Dealing, load: NDArray[np.int64]) -> Asked:
     """Aggregate lookups that are equal, and deal them to tasks; `load` grows by the requests that each worker will get."""
-    count = columns.shape[1]
-    table = np.full(1 << (2 * count).bit_length(), -1, np.int32)
-    slots, firsts = np.empty(count, np.int64), np.empty(count, np.int64)
-    found = aggregate(columns, dealing.salt, table, slots, firsts)
-    asked = columns.take(firsts[:found], axis=1)
-    destinations, starts = np.empty(found, np.int32), np.zeros(dealing.tasks + 1, np.int64)
-    hash_owners(asked, dealing.salt, dealing.workers, dealing.tasks, destinations, load, starts)
-    order, bounds = np.empty(found, np.int64), starts.copy()
-    group(destinations, starts, order)
-    place = np.empty(found, np.int64)
-    place[order] = np.arange(found)
-    asked = asked.take(order, axis=1)
+    count, tasks = columns.shape[1], dealing.tasks
+    table = np.full(1 << (count + count // 2).bit_length(), -1, np.int64)
+    slots, firsts, destinations = (np.empty(count, np.int32) for _ in range(3))
+    starts = np.zeros(tasks + 1, np.int64)
+    found = aggregate(columns, dealing.salt, dealing.workers, tasks, table, slots, firsts, destinations, load, starts)
+    order, bounds = np.empty(found, np.int32), starts.copy()
+    group(destinations[:found], starts, order)
+    place = np.empty(found, np.int32)
+    place[order] = np.arange(found, dtype=np.int32)
+    asked = columns.take(firsts.take(order), axis=1)
     requests = [tuple(asked[:, a:b]) for a, b in pairwise(bounds)]
-    return Asked(requests, place[slots])
+    return Asked(requests, place.take(slots), tuple(int(b - a) for a, b in pairwise(bounds) if b > a))
+
+
+def told(said: NDArray[Any]) -> int:
+    """Return how many tuples an answer is: a code, a range, or a one among bits (what is not held need not be said)."""
+    return int(np.bitwise_count(said).sum()) if said.dtype == np.uint8 else len(said)
+
+
+def pack_arrays(arrays: Arrays) -> bytes:
+    """Return arrays as bytes."""
+    header = json.dumps([(array.dtype.str, len(array)) for array in arrays]).encode()
+    header += b" " * (-len(header) % _ALIGNED)
+    parts = [len(header).to_bytes(_ALIGNED, "little"), header]
+    for array in arrays:
+        parts += [array.tobytes(), bytes(-array.nbytes % _ALIGNED)]
+    return b"".join(parts)
+
+
+def unpack_arrays(data: Any) -> Arrays:
+    """Return the arrays that bytes hold, as views of them."""
+    view = memoryview(data)
+    at = _ALIGNED + int.from_bytes(view[:_ALIGNED], "little")
+    arrays = []
+    for kind, length in json.loads(bytes(view[_ALIGNED:at])):
+        array = np.frombuffer(view, kind, length, at)
+        at += array.nbytes + -array.nbytes % _ALIGNED
+        arrays.append(array)
+    return tuple(arrays)
 
 
 def entries_of_workers(trie: Trie, dealing: Dealing) -> NDArray[np.int64]:
     """Return how many entries of the three indices over a trie's lists each worker has."""
     load = np.zeros(dealing.workers, np.int64)
     resolve_owners(np.array([0]), np.array([len(trie)]), dealing.salt, dealing.workers, load)
-    ignored = np.zeros(dealing.tasks + 1, np.int64)
     for first in range(0, len(trie), CHUNK):
         columns = np.stack(trie.tuples(np.arange(first, min(first + CHUNK, len(trie)))))
-        destinations = np.empty(columns.shape[1], np.int32)
-        hash_owners(columns, dealing.salt, dealing.workers, dealing.tasks, destinations, load, ignored)
+        hash_owners(columns, dealing.salt, dealing.workers, load)
         if len(columns) > 1:  # the count of a key, where its first extension is
             keys = columns[:-1]
             fresh = np.append(first == 0, (keys[:, 1:] != keys[:, :-1]).any(axis=0))
-            hash_owners(keys[:, fresh], dealing.salt, dealing.workers, dealing.tasks, destinations, load, ignored)
+            hash_owners(keys[:, fresh], dealing.salt, dealing.workers, load)
     return load

@@ -51,8 +51,10 @@ class State:
     """Candidates of each prefix, while they are not resolved."""
     asked: dict[int, Asked] = field(default_factory=dict)
     """By number of the lookup in the exchange."""
-    rows: dict[int, NDArray[np.int64] | None] = field(default_factory=dict)
-    """Which candidates have asked; None if all have."""
+
+    def rows(self, proposer: int | None) -> NDArray[np.int64] | slice:
+        """Return which candidates a proposer has made; all, if it does not matter."""
+        return slice(None) if proposer is None else np.flatnonzero(self.proposers == proposer)
 
 
 class Manager:
@@ -84,10 +86,9 @@ class Manager:
         state = State(ranges.prefixes, ranges.proposers, ranges.counts)
         for number, lookup in enumerate(self.exchanges[0]):
             assert isinstance(lookup, Resolve)
-            rows = np.flatnonzero(ranges.proposers == number)
-            if len(rows):
+            rows = state.rows(number)
+            if len(ranges.starts[rows]):
                 state.asked[number] = lookup.ask(ranges.starts[rows], ranges.ends[rows], self._dealing(lookup), self.load)
-                state.rows[number] = rows
         return state
 
     def advance(self, exchange: int, state: State, answers: Answers) -> State | None:
@@ -125,13 +126,9 @@ class Manager:
             return None
         for number, lookup in enumerate(self.exchanges[exchange]):
             assert not isinstance(lookup, Resolve)
-            rows = None
-            if isinstance(lookup, Hold) and lookup.proposer is not None:
-                rows = np.flatnonzero(state.proposers == lookup.proposer)
-                if len(rows) == 0:
-                    continue
-            chosen = prefixes if rows is None else prefixes.take(rows, axis=1)
-            state.asked[number], state.rows[number] = lookup.ask(chosen, self._dealing(lookup), self.load), rows
+            mine = prefixes[:, state.rows(lookup.proposer if isinstance(lookup, Hold) else None)]
+            if mine.shape[1]:
+                state.asked[number] = lookup.ask(mine, self._dealing(lookup), self.load)
         return state
 
     def _resolved(self, state: State, answers: Answers) -> State:
@@ -141,7 +138,7 @@ class Manager:
         extended = np.empty((len(state.prefixes) + 1, int(state.lengths.sum())), state.prefixes.dtype)
         before = 0
         for number, asked in state.asked.items():  # in the order of proposers, as the ranges are
-            lookup, rows = self.exchanges[0][number], state.rows[number]
+            lookup, rows = self.exchanges[0][number], state.rows(number)
             assert isinstance(lookup, Resolve)
             codes = lookup.gathered(asked, [said[0] for said in answers[number]], self._dealing(lookup))
             lengths = state.lengths[rows]
@@ -158,13 +155,10 @@ class Manager:
         """Keep the candidates that are held, or not, as is wanted."""
         kept = np.ones(state.prefixes.shape[1], np.bool_)
         for number, asked in state.asked.items():
-            lookup, rows = self.exchanges[exchange][number], state.rows[number]
+            lookup = self.exchanges[exchange][number]
             assert isinstance(lookup, Hold)
-            held = np.concatenate([said[0] for said in answers[number]])[asked.slots]
-            if rows is None:
-                kept &= lookup.keeps(state.prefixes, held)
-            else:
-                kept[rows] &= lookup.keeps(state.prefixes.take(rows, axis=1), held)
+            rows = state.rows(lookup.proposer)
+            kept[rows] &= lookup.keeps(state.prefixes, rows, asked, [said[0] for said in answers[number]])
         if kept.all():
             return State(state.prefixes, state.proposers)
         return State(np.compress(kept, state.prefixes, axis=1), state.proposers[kept])

@@ -14,9 +14,8 @@ from bigjoin.kernels.lists import extension_list
 
 
 @helper
-def mixed(hashed, code):
-    """Return a hash of a hash and a code; every bit depends on every other (the finish of splitmix64)."""
-    h = (hashed ^ uint64(code)) * uint64(0x9E3779B97F4A7C15)
+def mixed(h):
+    """Return a number of which every bit depends on every bit of another (the finish of splitmix64)."""
     h = (h ^ (h >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> uint64(27))) * uint64(0x94D049BB133111EB)
     return h ^ (h >> uint64(31))
@@ -27,8 +26,8 @@ def hashed(columns, i, salt):
     """Return the hash of column i."""
     h = uint64(salt)
     for c in range(len(columns)):
-        h = mixed(h, columns[c, i])
-    return h
+        h = (h ^ (h >> uint64(32)) ^ uint64(columns[c, i])) * uint64(0x9E3779B97F4A7C15)
+    return mixed(h)
 
 
 @helper
@@ -40,51 +39,56 @@ def worker_of(h, workers):
 @helper
 def resolver(position, salt, workers):
     """Return the worker that knows the extension at a position."""
-    turn = worker_of(mixed(uint64(salt), position // workers), workers)
+    turn = worker_of(mixed(uint64(salt) + uint64(position // workers) * uint64(0x9E3779B97F4A7C15)), workers)
     return (position + turn) % workers
 
 
 @kernel
-def aggregate(columns, salt, table, slots, firsts):
+def aggregate(columns, salt, workers, tasks, table, slots, firsts, destinations, load, starts):
     """Give equal columns one number, in the order of their first appearance, and return how many numbers there are.
 
-    slots[i] becomes the number of column i, firsts[n] the first column with number n. `table` is filled with -1, and its
-    length is a power of two above that of `slots`.
+    slots[i] becomes the number of column i; firsts[n] the first column with number n, and destinations[n] the task that hosts
+    the worker it falls to. `load` gains one for each number at its worker, and starts[t + 1] becomes how many numbers go to
+    tasks 0..t. `table` holds numbers, with the upper half of the hash above each; it is filled with -1, and its length is a
+    power of two above the count of columns.
     """
     mask = uint64(len(table) - 1)
     found = 0
     for i in range(len(slots)):
-        at = hashed(columns, i, salt) & mask
+        h = hashed(columns, i, salt)
+        at, tag = h & mask, int64(h >> uint64(33))
         while True:
-            slot = table[at]
-            if slot < 0:
-                table[at] = slots[i] = found
+            entry = table[at]
+            if entry < 0:
+                table[at] = (tag << 32) | found
+                slots[i] = found
                 firsts[found] = i
+                worker = worker_of(h, workers)
+                load[worker] += 1
+                destinations[found] = worker % tasks
+                starts[worker % tasks + 1] += 1
                 found += 1
                 break
-            same = True
-            for c in range(len(columns)):
-                if columns[c, firsts[slot]] != columns[c, i]:
-                    same = False
-                    break
+            same = entry >> 32 == tag
             if same:
-                slots[i] = slot
-                break
+                slot = entry & 0xFFFFFFFF
+                for c in range(len(columns)):
+                    if columns[c, firsts[slot]] != columns[c, i]:
+                        same = False
+                if same:
+                    slots[i] = slot
+                    break
             at = (at + uint64(1)) & mask
+    for task in range(tasks):
+        starts[task + 1] += starts[task]
     return found
 
 
 @kernel
-def hash_owners(columns, salt, workers, tasks, destinations, load, starts):
-    """Find the task that hosts the worker of each column; `load` and `starts` grow as in `owners`."""
+def hash_owners(columns, salt, workers, load):
+    """Add to `load` how many columns fall to each worker."""
     for i in range(columns.shape[1]):
-        worker = worker_of(hashed(columns, i, salt), workers)
-        load[worker] += 1
-        task = worker % tasks
-        destinations[i] = task
-        starts[task + 1] += 1
-    for task in range(tasks):
-        starts[task + 1] += starts[task]
+        load[worker_of(hashed(columns, i, salt), workers)] += 1
 
 
 @kernel

@@ -30,7 +30,7 @@ from bigjoin import errors
 from bigjoin.dataflow.agenda import Waiting
 from bigjoin.dataflow.balance import Balance, Batch
 from bigjoin.dataflow.blocks import Ranges
-from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers
+from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, pack_arrays, told, unpack_arrays
 from bigjoin.dataflow.managed import Manager, State, begin, exchanges_of, tries_of
 from bigjoin.dataflow.waiting import WaitingFile
 from bigjoin.index.trie import Codes
@@ -172,9 +172,9 @@ class Task:
             if visit == STATE:
                 yield [(home, worker, -1, STATE, bytes(payload))]
                 continue
-            said = self.manager.answer(self.stage // 2, visit, pickle.loads(payload), self.number)
-            self.answered[worker] += len(said[0])
-            yield [(home, worker, (self.number << 32) + sequence, visit, pickle.dumps(said, protocol=5))]
+            said = self.manager.answer(self.stage // 2, visit, unpack_arrays(payload), self.number)
+            self.answered[worker] += told(said[0])
+            yield [(home, worker, (self.number << 32) + sequence, visit, pack_arrays(said))]
 
     def _advanced(self, arrived: Iterator[tuple[int, int, int, Any]]) -> Iterator[list[Row]]:
         for worker, rows in groupby(arrived, key=lambda row: row[0]):
@@ -193,7 +193,7 @@ class Task:
             for task, request in enumerate(asked.requests):
                 for first in range(0, len(request[0]), PIECE):
                     piece = tuple(column[first : first + PIECE] for column in request)
-                    yield [(task, worker, sequence, number, pickle.dumps(piece, protocol=5))]
+                    yield [(task, worker, sequence, number, pack_arrays(piece))]
                     sequence += 1
             asked.requests.clear()
         path = Path(self.job.folder) / f"{uuid.uuid4().hex}.state"
@@ -276,7 +276,7 @@ def _answers(rows: list[tuple[int, int, int, Any]]) -> Answers:
     """Return what rows say, the pieces of each task put together."""
     pieces: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for _, sequence, lookup, payload in rows:
-        pieces[lookup, sequence >> 32].append(pickle.loads(payload))
+        pieces[lookup, sequence >> 32].append(unpack_arrays(payload))
     answers: Answers = defaultdict(list)
     for (lookup, _), said in pieces.items():
         answers[lookup].append(tuple(map(np.concatenate, zip(*said, strict=True))))

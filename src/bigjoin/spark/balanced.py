@@ -66,12 +66,14 @@ def run(spark: SparkSession, job: Job, *, progress: Progress | None = None) -> R
             while not stats.has(job.limit) and (batch := balance.next_batch()) is not None:
                 kinds = [type(exchange[0]).__name__.lower() for exchange in exchanges_of(job.bound, batch.step)]
                 told = _round(session, job, batch, 2 * len(kinds))
-                labels = [{"round": stats.rounds, "of": what} for kind in kinds for what in (kind, f"{kind} answers")]
-                loads = stats.add(told, 2 * len(kinds), [*labels, {"round": stats.rounds, "of": "deal"}])
+                label = {"round": stats.rounds, "dealt": batch.size / job.workers}
+                labels = [{**label, "of": what} for kind in kinds for what in (kind, f"{kind} answers")]
+                loads = stats.add(told, 2 * len(kinds), [*labels, {**label, "of": "deal"}])
                 sizes = [sum(part.last - part.first for part in parts) for parts in batch.work]
                 dealt = max(dealt, max(sizes) - min(sizes))
                 if batch.size == balance.size:
-                    asked = max(asked, float(loads[: 2 * len(kinds) : 2].max(initial=0)) / balance.batch_size)
+                    for load in loads[: 2 * len(kinds) : 2]:
+                        asked = max(asked, float(load.max() / max(load.mean(), balance.batch_size)))
                 balance.add([Waiting(**file) for receipt in told for file in receipt["waiting"]])
                 for file in (*batch.spent, *(file for receipt in told for file in receipt["states"])):
                     Path(file).unlink(missing_ok=True)

@@ -11,7 +11,7 @@ import numpy as np
 from bigjoin.dataflow.agenda import Agenda, Waiting
 from bigjoin.dataflow.balance import Balance
 from bigjoin.dataflow.blocks import join, pack, route, unpack
-from bigjoin.dataflow.lookups import Dealing, pack_arrays, unpack_arrays
+from bigjoin.dataflow.lookups import Dealing, pack_arrays, told, unpack_arrays
 from bigjoin.dataflow.managed import Manager, begin
 from bigjoin.dataflow.operators import Operators
 from bigjoin.dataflow.seeds import WorkerSeeds
@@ -174,10 +174,11 @@ class Balanced:
             state = begin(managers[worker], slices)
             if state is not None:
                 states[worker] = state
+                self.sent += len(state.proposers)
         for exchange in range(len(managers[0].exchanges)):
             requests = sum(manager.load for manager in managers)
             self.loads.append((type(managers[0].exchanges[exchange][0]).__name__, dealt, requests))
-            self.sent += 2 * int(requests.sum())
+            self.sent += int(requests.sum())
             for manager in managers:
                 manager.load[:] = 0
             arrived = {}
@@ -189,6 +190,7 @@ class Balanced:
                             continue
                         request = unpack_arrays(pack_arrays(request))
                         answers[number].append(managers[worker].answer(exchange, number, request, task))
+                        self.sent += told(answers[number][-1][0])
                 managers[worker].load[:] = 0
                 arrived[worker] = pickle.loads(pickle.dumps((state, dict(answers))))
             after = {w: managers[w].advance(exchange, *arrived[w]) for w in arrived}

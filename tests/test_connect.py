@@ -27,6 +27,7 @@ def test_the_same_code_runs_on_spark_connect(tmp_path):
             assert sorted(map(sorted, graph.find("triangle", unique=True).collect())) == [[1, 2, 3], [3, 4, 5]]
             assert graph.count("triangle", unique=True, strategy="partitioned", workers=3) == 2
             assert graph.find("triangle", unique=True, strategy="partitioned").count() == 2
+            assert graph.count("triangle", unique=True, strategy="balanced", workers=3) == 2
             assert graph.write("triangle", "out.parquet", unique=True) == 2
         frame = spark.createDataFrame(rows, ["a.b", "A"])
         found = bj.join("q(x, y, z) := r(x, y), r(y, z), r(z, x)", r=frame).collect()

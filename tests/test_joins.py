@@ -300,7 +300,7 @@ def test_frames_are_joined(frames):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("strategy", ["shared", "partitioned"])
+@pytest.mark.parametrize("strategy", ["shared", "partitioned", "balanced"])
 def test_relations_are_asked_more_than_once(frames, tmp_path, strategy):
     with Relations(frames) as relations:
         options = {"strategy": strategy}
@@ -434,7 +434,7 @@ def lsqb(shared_data, spark):
 @pytest.mark.parametrize("name", LSQB)
 def test_the_labelled_subgraph_queries(lsqb, truth, name):
     wanted = truth["lsqb_example"]["counts"][int(name[1:]) - 1]
-    for strategy in ("shared", "partitioned"):
+    for strategy in ("shared", "partitioned", "balanced"):
         assert lsqb.count(f"q() := {LSQB[name]}", strategy=strategy) == wanted
 
 

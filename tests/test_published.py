@@ -75,21 +75,23 @@ def test_published_counts(graph_of, truth, name, meaning, query, count):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["partitioned", "balanced"])
 @pytest.mark.parametrize(("name", "meaning", "query", "count"), figures())
-def test_published_counts_by_workers_that_own_parts(graph_of, name, meaning, query, count):
+def test_published_counts_in_rounds(graph_of, name, meaning, query, count, strategy):
     graph = graph_of(name, meaning)
     workers = WORKERS[len(name + query) % len(WORKERS)]
-    how = {"strategy": "partitioned", "workers": workers, **as_published(graph, meaning, query)}
+    how = {"strategy": strategy, "workers": workers, **as_published(graph, meaning, query)}
     assert graph.count(query, **how) == count
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["partitioned", "balanced"])
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("query", ["triangle", "4-clique", "diamond", "house", "5-clique"])
-def test_published_counts_whatever_the_number_of_workers(graph_of, truth, query, workers):
+def test_published_counts_whatever_the_number_of_workers(graph_of, truth, query, workers, strategy):
     count = truth["graphs"]["as-caida20071105"]["undirected_unique"][query]["count"]
     graph = graph_of("as-caida20071105", "undirected_unique")
-    assert graph.count(query, unique=True, strategy="partitioned", workers=workers) == count
+    assert graph.count(query, unique=True, strategy=strategy, workers=workers) == count
 
 
 def as_published(graph, meaning, query):

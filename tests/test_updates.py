@@ -290,7 +290,7 @@ def test_stored_results_do_not_outlive_a_change():
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("strategy", "alone"), [("shared", find.ALONE), ("shared", -1), ("partitioned", -1)])
+@pytest.mark.parametrize(("strategy", "alone"), [("shared", find.ALONE), ("shared", -1), ("partitioned", -1), ("balanced", -1)])
 def test_static_queries_see_what_was_applied(strategy, alone, spark, monkeypatch):
     monkeypatch.setattr(find, "ALONE", alone)  # below zero, the tasks of Spark find what changes
     monkeypatch.setattr(find, "FEW", min(alone, find.FEW))

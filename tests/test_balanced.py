@@ -1,0 +1,335 @@
+"""The balanced strategy: theorem 3.4 on a cluster in this process, under skew that breaks others, and the strategy in Spark."""
+
+from __future__ import annotations
+
+import json
+from math import log2
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bigjoin as bj
+from bigjoin.dataflow.agenda import Waiting
+from bigjoin.dataflow.balance import Balance, Batch
+from bigjoin.dataflow.blocks import Ranges, join, pack, unpack
+from bigjoin.dataflow.lookups import Dealing, Resolve, ask, entries_of_workers, pack_arrays, unpack_arrays
+from bigjoin.dataflow.seeds import tuples_of_workers
+from bigjoin.dataflow.waiting import WaitingFile, stretches
+from bigjoin.errors import BigjoinError
+from bigjoin.generators import Funnel, Hubs, Theory
+from bigjoin.indexing import build_index
+from bigjoin.joins.bind import BoundExtender
+from bigjoin.languages import parse
+from bigjoin.planner import plan
+from bigjoin.planner.agm import agm_bound
+from bigjoin.relations import Relations
+from bigjoin.spark import balanced
+from bigjoin.spark.exchange import _ROW, RECEIPT
+from bigjoin.spark.job import Job
+from tests.dataflow import Balanced, Simulated
+from tests.test_partitioned import scattered
+
+LOG = 40
+"""Bits of the input times the largest output, about: the other bound of theorem 3.4 on B' / w."""
+
+
+def table_of(family):
+    columns = [np.concatenate(parts) for parts in zip(*map(family.edges, range(family.chunks)), strict=True)]
+    return pa.table(dict(zip(("src", "dst"), columns, strict=True)))
+
+
+def funnel(folder, workers):
+    """Every triangle goes through one vertex."""
+    edges = workers * workers * 20
+    index = build_index(table_of(Funnel(2001, edges)), folder / "index")
+    return index, plan(parse("triangle"), index.statistics), edges - 2000
+
+
+def hubs(folder, workers):
+    """Some vertices are next to all others."""
+    family = Theory((4, 5, 16, 25) if workers > 16 else (40, 50))
+    index = build_index(table_of(family), folder / "index", directed=False)
+    leaves = np.array(family.stars)
+    triangles = (np.prod(3 * leaves + 1) - 3 * np.prod(leaves + 1) + 2) // 6
+    return index, plan(parse("triangle"), index.statistics), 6 * int(triangles)
+
+
+def shared_projection(_, workers):
+    """All prefixes (a, b) have the same b."""
+    many, each = 50 * workers, 20
+    a = np.arange(many)
+    c = (a[:, None] * 7 + np.arange(each)) % 1000
+    tables = {
+        "r": pa.table({"a": a, "b": np.zeros(many, np.int64)}),
+        "s": pa.table({"b": np.zeros(500, np.int64), "c": np.arange(500)}),
+        "t": pa.table({"a": np.repeat(a, each), "c": c.ravel()}),
+    }
+    return *related(tables), int((c < 500).sum())
+
+
+def adversarial(_, workers):
+    """Few keys, and all workers ask for the same: candidates (a, b, c) with any a, five b and as many c as B' has room for."""
+    many, keys = 3 * workers, 4 * workers * max(workers, LOG) // 5
+    a, c = np.arange(many), np.arange(keys)
+    tables = {
+        "r": pa.table({"a": np.repeat(a, 5), "b": np.tile(np.arange(5), many)}),
+        "s": pa.table({"b": np.repeat(np.arange(5), 2 * keys), "c": np.tile(np.arange(2 * keys), 5)}),
+        "t": pa.table({"a": np.repeat(a, keys), "c": np.tile(3 * c, many)}),
+    }
+    return *related(tables), many * 5 * int((3 * c < 2 * keys).sum())
+
+
+def related(tables):
+    query = parse("q(a, b, c) := r(a, b), s(b, c), t(a, c)")
+    index = Relations(tables)._index_for(query)
+    return index, plan(query, index.statistics, order=("a", "b", "c"))
+
+
+SKEWED = [funnel, hubs, shared_projection, adversarial]
+
+
+# Theorem 3.4
+
+
+@pytest.mark.parametrize("workers", [16, 64])
+@pytest.mark.parametrize("skew", SKEWED)
+def test_no_worker_is_asked_more_than_its_share_under_any_skew(skew, workers, tmp_path):
+    index, chosen, count = skew(tmp_path, workers)
+    size = sum(relation.tuples for relation in index.statistics.relations.values())
+    bound = max(workers, log2(size * agm_bound(chosen.query, index.statistics)))
+    batch_size = int(4 * workers * bound)
+    run = Balanced(chosen, index, tmp_path, workers=workers, tasks=2, batch_size=batch_size).run()
+    assert run.count == count
+    for kind, dealt, load in run.loads:
+        assert load.max() <= 1.2 * max(load.mean(), dealt) + workers, kind
+        assert load.sum() <= max(1, len(chosen.steps[0].extenders)) * workers * batch_size
+    lopsided = Simulated(chosen, index, tmp_path, workers=workers, tasks=2, batch_size=1 << 20, budget=1 << 24).run()
+    assert lopsided.count == count
+    assert lopsided.load.max() > 1.9 * lopsided.load.mean()
+    assert run.sent <= 5 * lopsided.sent
+    path = sum(int(load.max()) for _, _, load in run.loads)
+    assert path < lopsided.load.max()
+
+
+def test_the_worst_that_an_adversary_can_ask():
+    """All workers ask for the same keys, as many as B': what the proof calls weights of w for T / w keys."""
+    for workers in (16, 64):
+        asked = 4 * workers * max(workers, LOG)
+        load = np.zeros(workers, np.int64)
+        for _ in range(workers):
+            columns = np.arange(asked, dtype=np.uint32)[None] * np.uint32(workers)
+            ask(columns, Dealing(workers, 2, 5), load)
+        assert load.sum() == workers * asked
+        assert load.max() <= 1.2 * load.mean()
+
+
+def test_batches_keep_the_bounds_of_the_proof(tmp_path):
+    """The simulation asserts that deals are even, that a step gets at most 2B and has at most 4B."""
+    index = scattered(tmp_path, vertices=40, edges=500)
+    chosen = plan(parse("4-clique"), index.statistics)
+    run = Balanced(chosen, index, tmp_path / "index", workers=7, batch_size=50).run()
+    assert run.count == Simulated(chosen, index, tmp_path / "index").run().count > 0
+    full = [dealt for dealt in run.dealt if sum(dealt) == 7 * 50]
+    assert len(full) > 20
+    assert all(set(dealt) == {50} for dealt in full)
+    assert 0 < run.balance.most_waiting <= 2
+
+
+def test_no_worker_holds_the_list_of_a_hub(tmp_path):
+    index = build_index(table_of(Hubs(5000, 30_000, hubs=2)), tmp_path / "index", directed=False)
+    trie = index.extensions("edge", (0, 1))
+    for workers in (16, 64):
+        entries = entries_of_workers(trie, Dealing(workers, 2, 9))
+        keys = np.count_nonzero(np.diff(trie.offsets))
+        assert entries.sum() == 2 * len(trie) + keys  # membership, resolution and counts
+        assert entries.max() <= 1.2 * entries.mean()
+        assert tuples_of_workers(trie, workers).max() > 2 * len(trie) / workers
+
+
+# The parts
+
+
+def test_a_deal_is_even_and_its_remainder_rotates():
+    balance = Balance((5, 1005), steps=1, workers=7, batch_size=30)
+    extra = np.zeros(7, np.int64)
+    at = 5
+    while (batch := balance.next_batch()) is not None:
+        sizes = np.array([sum(part.last - part.first for part in parts) for parts in batch.work])
+        assert sizes.max() - sizes.min() <= 1
+        for (part,) in filter(None, batch.work):
+            assert part.first == at
+            at = part.last
+    assert at == 1005
+    files = [Waiting(str(n), 0, 0, 0, 3, n, 1, n) for n in (10, 1, 25, 100, 3, 50)]
+    balance.add(files)
+    balance.batch_size = 5
+    taken = []
+    while (batch := balance.next_batch()) is not None:
+        sizes = np.array([sum(part.last - part.first for part in parts) for parts in batch.work])
+        extra += sizes - sizes.min()
+        assert sizes.max() - sizes.min() <= 1
+        assert sum(len(parts) for parts in batch.work) <= len(files) + 7
+        taken += [(part.file, k) for parts in batch.work for part in parts for k in range(part.first, part.last)]
+    assert taken == [(str(n), k) for n in (10, 1, 25, 100, 3, 50) for k in range(n)]
+    assert extra.max() - extra.min() <= 1
+
+
+def test_a_batch_begins_when_all_workers_have_work():
+    balance = Balance((0, 100), steps=2, workers=4, batch_size=10)
+    assert balance.next_batch().step is None
+    balance.add([Waiting("a", 0, 0, 0, 5, 39, 1, 39)])
+    assert balance.next_batch().step is None  # 39 are not 10 for each of 4
+    balance.add([Waiting("b", 0, 0, 0, 5, 2, 1, 2), Waiting("c", 1, 0, 0, 5, 39, 1, 39)])
+    batch = balance.next_batch()
+    assert (batch.step, batch.size, batch.spent) == (0, 40, ("a",))
+    balance.add([Waiting("d", 1, 0, 0, 5, 1, 1, 1)])
+    assert balance.next_batch().step == 1
+    assert balance.next_batch().step is None  # the last seeds
+    assert balance.next_batch().step == 0
+    assert balance.next_batch() is None
+    assert balance.share == 1.0
+
+
+def test_ranges_wait_in_files_and_are_cut_anywhere(tmp_path):
+    counts = [3, 1, 4, 1, 5, 9, 2, 6]
+    file = WaitingFile(tmp_path / "waiting")
+    for n in range(0, 8, 3):
+        some = np.arange(n, min(n + 3, 8))
+        starts = 100 * some.astype(np.int64)
+        block = Ranges(some[None].astype(np.uint32), some.astype(np.uint8), starts, starts + np.array(counts)[some])
+        assert pack(join([unpack(pack(block), np.uint32)])) == pack(block)
+        file.put(block)
+    file.close()
+    everything = [(n, n, 100 * n + k) for n, count in enumerate(counts) for k in range(count)]
+    for first in range(0, 31, 2):
+        for last in range(first, 32, 3):
+            found = []
+            for block, a, b in stretches(file.path, first, last, np.uint32):
+                cut = block.cut(a, b)
+                assert (cut.counts > 0).all()
+                for row in zip(cut.prefixes[0].tolist(), cut.proposers.tolist(), cut.starts, cut.ends, strict=True):
+                    found += [(row[0], row[1], k) for k in range(row[2], row[3])]
+            assert found == everything[first:last]
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+def test_equal_lookups_travel_once(kind):
+    random = np.random.default_rng(1)
+    columns = random.integers(0, 12, (3, 5000)).astype(kind)
+    load = np.zeros(5, np.int64)
+    asked = ask(columns, Dealing(5, 2, 3), load)
+    sent = [tuple(row) for request in asked.requests for row in zip(*(c.tolist() for c in request), strict=True)]
+    assert len(sent) == len(set(sent)) == load.sum() == len({tuple(row) for row in columns.T.tolist()})
+    assert [sent[slot] for slot in asked.slots] == [tuple(row) for row in columns.T.tolist()]
+    assert [len(request[0]) for request in asked.requests] == list(asked.sizes) == [load[0::2].sum(), load[1::2].sum()]
+    for arrays in ((columns[0], columns[1][:0]), (np.packbits(columns[0] > 3),), ()):
+        back = unpack_arrays(pack_arrays(arrays))
+        assert [(a.dtype, a.tolist()) for a in back] == [(a.dtype, a.tolist()) for a in arrays]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7, 64])
+def test_positions_are_resolved_by_all_workers_alike(workers, tmp_path):
+    index = scattered(tmp_path, vertices=30, edges=700)
+    trie = index.extensions("edge", (0, 1))
+    dealing, load = Dealing(workers, min(3, workers), 7), np.zeros(workers, np.int64)
+    starts = np.array([50, 20, 300, 25, 0, 299, 50])
+    ends = np.array([90, 30, 301, 60, 1, 320, 51])
+    lookup = Resolve(BoundExtender(trie, (0,), 1))
+    asked = lookup.ask(starts, ends, dealing, load)
+    wanted = {p for a, b in zip(starts, ends, strict=True) for p in range(a, b)}
+    assert load.sum() == len(wanted)
+    assert load.max() - load.min() <= 2 * len(asked.ranges[0])
+    answers = [lookup.answer(request, dealing, task, np.uint32)[0] for task, request in enumerate(asked.requests)]
+    codes = lookup.gathered(asked, answers, dealing)
+    for slot, a, b in zip(asked.slots, starts, ends, strict=True):
+        assert codes[slot : slot + b - a].tolist() == trie.values[a:b].tolist()
+
+
+def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
+    index = scattered(tmp_path, vertices=60, edges=3000)
+    job = Job(plan(parse("4-clique"), index.statistics), index, 7, 3, 1000, folder=str(tmp_path))
+    balance = Balance(job.bound.seed.positions, 2, 7, 200)
+    batch = balance.next_batch()
+    assert isinstance(batch, Batch)
+
+    def sent(rows):
+        return [row for row in pa.Table.from_batches(list(rows)).to_pylist() if row["visit"] not in (RECEIPT, balanced.STATE)]
+
+    first = [row for task in range(3) for row in sent(balanced.Task(job, batch, 0).begin(task))]
+    assert first == [row for task in range(3) for row in sent(balanced.Task(job, batch, 0).begin(task))]
+    arriving = sorted((row for row in first if row["task"] == 1), key=lambda row: (row["source"], row["sequence"]))
+
+    def answered(size):
+        """However Spark cuts the rows into batches."""
+        batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
+        return sent(balanced.Task(job, batch, 1).answer(batches))
+
+    assert answered(1000)
+    assert answered(1000) == answered(1) == answered(7)
+
+
+def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path):
+    index = scattered(tmp_path, vertices=60, edges=600)
+    job = Job(plan(parse("triangle"), index.statistics), index, 1, 1, 1000, folder="/nowhere")
+    batch = Balance(job.bound.seed.positions, 1, 1, 1000).next_batch()
+    (row,) = list(balanced.Task(job, batch, 0).begin(0))[-1:]
+    said = json.loads(row.column("payload")[0].as_py())
+    assert said["error"] == "OutputError"
+    assert "/nowhere" in said["message"]
+    assert "BIGJOIN_SCRATCH" in said["message"]
+
+
+# Through Spark
+
+
+@pytest.fixture(scope="module")
+def graph(spark, tmp_path_factory):
+    return bj.Graph.open(scattered(tmp_path_factory.mktemp("graph"), vertices=60, edges=600).path, spark=spark)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("name", "workers"), [("triangle", 1), ("4-clique", 7), ("diamond", 64), ("triangle", 224)])
+def test_counts_through_spark(graph, name, workers):
+    count = graph.count(name, strategy="balanced", workers=workers, batch_size=4000)
+    assert count == graph.count(name, strategy="shared")
+    assert (count.strategy, count.workers) == ("balanced", workers)
+    stats = count.stats
+    assert stats["steps"][-1]["prefixes"] == count
+    assert stats["balance"]["dealt"] <= 1
+    assert stats["balance"]["new"] <= 2
+    assert stats["balance"]["waiting"] <= 4
+    assert stats["balance"]["batch"] == workers * 4000
+    assert 0 < stats["load"]["mean"] <= stats["load"]["max"] <= stats["critical_path"]
+    assert stats["critical_path"] == sum(load["max"] for load in stats["exchange_loads"])
+    assert stats["tuples"] == pytest.approx(sum(load["mean"] for load in stats["exchange_loads"]) * workers)
+    assert stats["index_tuples"]["mean"] <= stats["index_tuples"]["max"]
+    assert stats["bytes"] > 0
+
+
+@pytest.mark.spark
+def test_rows_are_those_of_the_shared_strategy(graph, tmp_path):
+    query = "q(a, b, c) := edge(a, b), edge(b, c), edge(c, a), a < b"
+    wanted = sorted(map(tuple, graph.find(query).collect()))
+    assert wanted
+    found = graph.find(query, strategy="balanced", workers=5, batch_size=50)
+    assert found.columns == ["a", "b", "c"]
+    assert sorted(map(tuple, found.collect())) == wanted
+    assert graph.write(query, tmp_path / "out.parquet", strategy="balanced", workers=5) == len(wanted)
+    assert sorted(zip(*pq.read_table(tmp_path / "out.parquet").to_pydict().values(), strict=True)) == wanted
+    first = graph.find(query, strategy="balanced", limit=3)
+    assert first.count() == 3
+    assert set(map(tuple, first.collect())) <= set(wanted)
+    assert graph.write(query, tmp_path / "none.parquet", strategy="balanced", limit=0) == 0
+    assert graph.find("q(a, b) := edge(a, b), a < a", strategy="balanced").count() == 0
+    assert graph.count("q(a, b) := edge(a, b)", strategy="balanced") == graph.edges
+    with pytest.raises(BigjoinError, match="factorized matches are found by the shared strategy only"):
+        graph.find("diamond", strategy="balanced", factorized=True)
+
+
+@pytest.mark.spark
+def test_a_folder_that_is_not_there_is_told(graph, monkeypatch, tmp_path):
+    monkeypatch.setenv("BIGJOIN_SCRATCH", str(tmp_path / "nowhere"))
+    with pytest.raises(BigjoinError, match=r"cannot make a scratch folder .* set BIGJOIN_SCRATCH"):
+        graph.count("triangle", strategy="balanced")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from bigjoin.dataflow.agenda import Agenda, Waiting
 from bigjoin.dataflow.balance import Balance
 from bigjoin.dataflow.blocks import join, pack, route, unpack
 from bigjoin.dataflow.lookups import Dealing, pack_arrays, told, unpack_arrays
-from bigjoin.dataflow.managed import Manager, begin
+from bigjoin.dataflow.managed import Manager, State, begin
 from bigjoin.dataflow.operators import Operators
 from bigjoin.dataflow.seeds import WorkerSeeds
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
@@ -192,7 +191,7 @@ class Balanced:
                         answers[number].append(managers[worker].answer(exchange, number, request, task))
                         self.sent += told(answers[number][-1][0])
                 managers[worker].load[:] = 0
-                arrived[worker] = pickle.loads(pickle.dumps((state, dict(answers))))
+                arrived[worker] = State.unpack(state.pack()), dict(answers)
             after = {w: managers[w].advance(exchange, *arrived[w]) for w in arrived}
             states = {w: state for w, state in after.items() if state is not None}
         self.tallies += [manager.tally for manager in managers]

@@ -133,19 +133,30 @@ def _analysis(stats: dict[str, Any]) -> list[str]:
 def _spread(stats: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return the figures of a run with exchanges: the paper's rounds, communication, load and memory."""
     load, index, waiting = stats["load"], stats["index_tuples"], stats["waiting"]
-    return [
+    rows: list[tuple[str, ...]] = [
         ("rounds", f"{stats['rounds']:,}"),
         ("exchanges", f"{stats['exchanges']:,}"),
         ("tuples sent", f"{stats['tuples']:,}"),
         ("bytes sent", f"{stats['bytes']:,}"),
         ("load of a worker in a round, max", f"{load['max']:,}"),
         ("load of a worker in a round, mean", f"{load['mean']:,.0f}"),
+        ("critical path, tuples", f"{stats['critical_path']:,}"),
         ("index tuples of a worker, max", f"{index['max']:,}"),
         ("index tuples of a worker, mean", f"{index['mean']:,.0f}"),
         ("waiting on disk at most, prefixes", f"{waiting['prefixes']:,}"),
         ("waiting on disk at most, bytes", f"{waiting['bytes']:,}"),
         ("memory of a process at most, MB", f"{stats['peak_memory'] / 2**20:,.0f}"),
     ]
+    if "balance" in stats:
+        balance = stats["balance"]
+        rows += [
+            ("B, candidates of a batch at most", f"{balance['batch']:,}"),
+            ("dealt to one worker more than to another", f"{balance['dealt']:,}"),
+            ("requests to a worker, of its share in a full batch", f"{balance['lookups']:.2f}"),
+            ("prefixes that a batch gave a step, of B", f"{balance['new']:.2f}"),
+            ("prefixes waiting at a step, of B", f"{balance['waiting']:.2f}"),
+        ]
+    return rows
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

@@ -188,14 +188,14 @@ def pack_arrays(arrays: Arrays) -> bytes:
 
 
 def unpack_arrays(data: Any) -> Arrays:
-    """Return the arrays that bytes hold, as views of them."""
+    """Return copies of the arrays that bytes hold."""
     view = memoryview(data)
     at = _ALIGNED + int.from_bytes(view[:_ALIGNED], "little")
     arrays = []
     for kind, length in json.loads(bytes(view[_ALIGNED:at])):
         array = np.frombuffer(view, kind, length, at)
         at += array.nbytes + -array.nbytes % _ALIGNED
-        arrays.append(array)
+        arrays.append(array.copy())  # kernels are compiled once more for arrays that cannot be written to
     return tuple(arrays)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.agenda import Slice
 from bigjoin.dataflow.blocks import Ranges, join
-from bigjoin.dataflow.lookups import Answers, Arrays, Asked, Count, Dealing, Hold, Lookup, Resolve
+from bigjoin.dataflow.lookups import Answers, Arrays, Asked, Count, Dealing, Hold, Lookup, Resolve, pack_arrays, unpack_arrays
 from bigjoin.dataflow.operators import Tally
 from bigjoin.dataflow.waiting import stretches
 from bigjoin.index.trie import Codes, Trie
@@ -51,6 +51,25 @@ class State:
     """Candidates of each prefix, while they are not resolved."""
     asked: dict[int, Asked] = field(default_factory=dict)
     """By number of the lookup in the exchange."""
+
+    def pack(self) -> bytes:
+        """Return all that is to be remembered while requests travel, as bytes."""
+        lengths = np.empty(0, np.int64) if self.lengths is None else self.lengths
+        shape = np.array([len(self.prefixes), self.lengths is not None, *self.asked])
+        arrays: Arrays = (shape, self.prefixes.ravel(), self.proposers, lengths)
+        for asked in self.asked.values():
+            arrays += (asked.slots, np.array(asked.sizes, np.int64), *(asked.ranges or (lengths[:0],) * 2))
+        return pack_arrays(arrays)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> State:
+        """Return the state that bytes hold."""
+        (width, unresolved, *numbers), prefixes, proposers, lengths, *rest = unpack_arrays(data)
+        asked = {}
+        for at, number in enumerate(numbers):
+            slots, sizes, *ranges = rest[4 * at : 4 * at + 4]
+            asked[int(number)] = Asked([], slots, tuple(sizes.tolist()), tuple(ranges) if unresolved else ())
+        return cls(prefixes.reshape(width, -1), proposers, lengths if unresolved else None, asked)
 
     def rows(self, proposer: int | None) -> NDArray[np.int64] | slice:
         """Return which candidates a proposer has made; all, if it does not matter."""

@@ -9,7 +9,6 @@ file.
 from __future__ import annotations
 
 import json
-import pickle
 import shutil
 import uuid
 from collections import defaultdict
@@ -182,8 +181,7 @@ class Task:
         for worker, rows in groupby(arrived, key=lambda row: row[0]):
             (_, _, _, file), *said = rows  # of all that a worker receives, its state comes first
             if not self.found.is_full:
-                with Path(bytes(file).decode()).open("rb") as source:
-                    managed = pickle.load(source)
+                managed = State.unpack(Path(bytes(file).decode()).read_bytes())
                 state = self.manager.advance(self.stage // 2 - 1, managed, _answers(said))
                 if state is not None:
                     yield from self._asked(worker, state)
@@ -197,10 +195,8 @@ class Task:
                     piece = tuple(column[first : first + PIECE] for column in request)
                     yield [(task, worker, sequence, number, pack_arrays(piece))]
                     sequence += 1
-            asked.requests.clear()
         path = Path(self.job.folder) / f"{uuid.uuid4().hex}.state"
-        with path.open("wb") as target:
-            pickle.dump(state, target, protocol=5)
+        path.write_bytes(state.pack())
         self.states.append(str(path))
         yield [(worker % self.job.tasks, worker, -1, STATE, str(path).encode())]
 

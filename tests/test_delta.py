@@ -28,7 +28,7 @@ from bigjoin.planner import delta_plan, plan
 from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.plan import Version
 from bigjoin.query.statistics import assumed_graph
-from tests.dataflow import Simulated
+from tests.dataflow import Balanced, Simulated
 from tests.oracles import naive
 from tests.test_properties import ordered, rules
 from tests.treatments import interpreted, plain
@@ -127,8 +127,16 @@ def by_loops(dq, phase, size, *, listing):
 
 
 def spread(dq, phase, size, *, listing):
+    return on_a_cluster(Simulated, dq, phase, size, listing)
+
+
+def balanced(dq, phase, size, *, listing):
+    return on_a_cluster(Balanced, dq, phase, size, listing)
+
+
+def on_a_cluster(cluster, dq, phase, size, listing):
     with tempfile.TemporaryDirectory() as folder:
-        simulated = Simulated(dq.plan, phase, folder, workers=5, tasks=2, batch_size=size, counting=not listing).run()
+        simulated = cluster(dq.plan, phase, folder, workers=5, tasks=2, batch_size=size, counting=not listing).run()
     if not listing:
         return simulated.count
     rows = simulated.rows()
@@ -136,14 +144,14 @@ def spread(dq, phase, size, *, listing):
 
 
 @brief
-@given(histories(), st.sampled_from([1, 3, 1000]), st.sampled_from([on_batches, by_loops, spread]))
+@given(histories(), st.sampled_from([1, 3, 1000]), st.sampled_from([on_batches, by_loops, spread, balanced]))
 def test_delta_queries_find_the_difference_of_two_results(history, size, run):
     check(history, size, run)
 
 
 @pytest.mark.slow
 @settings(brief, max_examples=3000)
-@given(histories(), st.sampled_from([1, 3, 1000]), st.sampled_from([on_batches, by_loops, spread]))
+@given(histories(), st.sampled_from([1, 3, 1000]), st.sampled_from([on_batches, by_loops, spread, balanced]))
 def test_delta_queries_of_thousands_of_histories(history, size, run):
     check(history, size, run)
 

@@ -191,7 +191,7 @@ class Balanced:
                         answers[number].append(managers[worker].answer(exchange, number, request, task))
                         self.sent += told(answers[number][-1][0])
                 managers[worker].load[:] = 0
-                arrived[worker] = State.unpack(state.pack()), dict(answers)
+                arrived[worker] = State.of(unpack_arrays(pack_arrays(state.arrays()))), dict(answers)
             after = {w: managers[w].advance(exchange, *arrived[w]) for w in arrived}
             states = {w: state for w, state in after.items() if state is not None}
         self.tallies += [manager.tally for manager in managers]

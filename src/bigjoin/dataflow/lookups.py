@@ -13,6 +13,7 @@ together then ask the same at most once each, and no worker is asked much more t
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -28,6 +29,9 @@ from bigjoin.kernels.route import group
 
 Arrays = tuple[NDArray[Any], ...]
 """What is asked or said: arrays of one length."""
+
+Rows = NDArray[np.int64] | slice
+"""Some of a worker's candidates, or all of them."""
 
 Answers = dict[int, list[Arrays]]
 """What was said, by number of the lookup in an exchange, task by task."""
@@ -84,15 +88,15 @@ class Hold:
     proposer: int | None = None
     """The extender whose candidates ask; None if all do."""
 
-    def ask(self, prefixes: Codes, dealing: Dealing, load: NDArray[np.int64]) -> Asked:
-        """Ask by the key and the value."""
-        return ask(np.stack([prefixes[k] for k in (*self.extender.key, self.extender.value)]), dealing, load)
+    def ask(self, prefixes: Codes, rows: Rows, dealing: Dealing, load: NDArray[np.int64]) -> Asked:
+        """Ask by the key and the value of some candidates."""
+        return ask(np.stack([prefixes[k][rows] for k in (*self.extender.key, self.extender.value)]), dealing, load)
 
     def answer(self, asked: Arrays) -> Arrays:
         """Say which are held, a bit each."""
         return (np.packbits(self.extender.trie.contains(asked)),)
 
-    def keeps(self, prefixes: Codes, rows: Any, asked: Asked, bits: list[NDArray[np.uint8]]) -> NDArray[np.bool_]:
+    def keeps(self, prefixes: Codes, rows: Rows, asked: Asked, bits: list[NDArray[np.uint8]]) -> NDArray[np.bool_]:
         """Tell which candidates stay, of those that have asked, given what is held."""
         told = [np.unpackbits(some, count=size) for some, size in zip(bits, asked.sizes, strict=True)]
         held = np.concatenate(told).view(np.bool_).take(asked.slots)
@@ -177,14 +181,19 @@ def told(said: NDArray[Any]) -> int:
     return int(np.bitwise_count(said).sum()) if said.dtype == np.uint8 else len(said)
 
 
-def pack_arrays(arrays: Arrays) -> bytes:
-    """Return arrays as bytes."""
+def packed(arrays: Arrays) -> Iterator[Any]:
+    """Give the parts of arrays as bytes, one after the other."""
     header = json.dumps([(array.dtype.str, len(array)) for array in arrays]).encode()
     header += b" " * (-len(header) % _ALIGNED)
-    parts = [len(header).to_bytes(_ALIGNED, "little"), header]
+    yield len(header).to_bytes(_ALIGNED, "little") + header
     for array in arrays:
-        parts += [array.tobytes(), bytes(-array.nbytes % _ALIGNED)]
-    return b"".join(parts)
+        yield np.ascontiguousarray(array).view(np.uint8).data
+        yield bytes(-array.nbytes % _ALIGNED)
+
+
+def pack_arrays(arrays: Arrays) -> bytes:
+    """Return arrays as bytes."""
+    return b"".join(packed(arrays))
 
 
 def unpack_arrays(data: Any) -> Arrays:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.agenda import Slice
 from bigjoin.dataflow.blocks import Ranges, join
-from bigjoin.dataflow.lookups import Answers, Arrays, Asked, Count, Dealing, Hold, Lookup, Resolve, pack_arrays, unpack_arrays
+from bigjoin.dataflow.lookups import Answers, Arrays, Asked, Count, Dealing, Hold, Lookup, Resolve, Rows
 from bigjoin.dataflow.operators import Tally
 from bigjoin.dataflow.waiting import stretches
 from bigjoin.index.trie import Codes, Trie
@@ -52,26 +52,26 @@ class State:
     asked: dict[int, Asked] = field(default_factory=dict)
     """By number of the lookup in the exchange."""
 
-    def pack(self) -> bytes:
-        """Return all that is to be remembered while requests travel, as bytes."""
+    def arrays(self) -> Arrays:
+        """Return all that is to be remembered while requests travel."""
         lengths = np.empty(0, np.int64) if self.lengths is None else self.lengths
         shape = np.array([len(self.prefixes), self.lengths is not None, *self.asked])
         arrays: Arrays = (shape, self.prefixes.ravel(), self.proposers, lengths)
         for asked in self.asked.values():
             arrays += (asked.slots, np.array(asked.sizes, np.int64), *(asked.ranges or (lengths[:0],) * 2))
-        return pack_arrays(arrays)
+        return arrays
 
     @classmethod
-    def unpack(cls, data: bytes) -> State:
-        """Return the state that bytes hold."""
-        (width, unresolved, *numbers), prefixes, proposers, lengths, *rest = unpack_arrays(data)
+    def of(cls, arrays: Arrays) -> State:
+        """Return the state that arrays are of."""
+        (width, unresolved, *numbers), prefixes, proposers, lengths, *rest = arrays
         asked = {}
         for at, number in enumerate(numbers):
             slots, sizes, *ranges = rest[4 * at : 4 * at + 4]
             asked[int(number)] = Asked([], slots, tuple(sizes.tolist()), tuple(ranges) if unresolved else ())
         return cls(prefixes.reshape(width, -1), proposers, lengths if unresolved else None, asked)
 
-    def rows(self, proposer: int | None) -> NDArray[np.int64] | slice:
+    def rows(self, proposer: int | None) -> Rows:
         """Return which candidates a proposer has made; all, if it does not matter."""
         return slice(None) if proposer is None else np.flatnonzero(self.proposers == proposer)
 
@@ -145,9 +145,10 @@ class Manager:
             return None
         for number, lookup in enumerate(self.exchanges[exchange]):
             assert not isinstance(lookup, Resolve)
-            mine = prefixes[:, state.rows(lookup.proposer if isinstance(lookup, Hold) else None)]
-            if mine.shape[1]:
-                state.asked[number] = lookup.ask(mine, self._dealing(lookup), self.load)
+            if isinstance(lookup, Count):
+                state.asked[number] = lookup.ask(prefixes, self._dealing(lookup), self.load)
+            elif len(state.proposers[rows := state.rows(lookup.proposer)]):
+                state.asked[number] = lookup.ask(prefixes, rows, self._dealing(lookup), self.load)
         return state
 
     def _resolved(self, state: State, answers: Answers) -> State:

@@ -29,7 +29,7 @@ from bigjoin import errors
 from bigjoin.dataflow.agenda import Waiting
 from bigjoin.dataflow.balance import Balance, Batch
 from bigjoin.dataflow.blocks import Ranges
-from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, pack_arrays, told, unpack_arrays
+from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, pack_arrays, packed, told, unpack_arrays
 from bigjoin.dataflow.managed import Manager, State, begin, exchanges_of, tries_of
 from bigjoin.dataflow.waiting import WaitingFile
 from bigjoin.index.trie import Codes
@@ -181,7 +181,7 @@ class Task:
         for worker, rows in groupby(arrived, key=lambda row: row[0]):
             (_, _, _, file), *said = rows  # of all that a worker receives, its state comes first
             if not self.found.is_full:
-                managed = State.unpack(Path(bytes(file).decode()).read_bytes())
+                managed = State.of(unpack_arrays(Path(bytes(file).decode()).read_bytes()))
                 state = self.manager.advance(self.stage // 2 - 1, managed, _answers(said))
                 if state is not None:
                     yield from self._asked(worker, state)
@@ -196,7 +196,8 @@ class Task:
                     yield [(task, worker, sequence, number, pack_arrays(piece))]
                     sequence += 1
         path = Path(self.job.folder) / f"{uuid.uuid4().hex}.state"
-        path.write_bytes(state.pack())
+        with path.open("wb") as target:
+            target.writelines(packed(state.arrays()))
         self.states.append(str(path))
         yield [(worker % self.job.tasks, worker, -1, STATE, str(path).encode())]
 

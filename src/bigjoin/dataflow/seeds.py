@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,8 @@ class WorkerSeeds:
     workers: int
     tasks: int
     task: int
+    dealt: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """Marks of codes whose seeds are dealt out to all, the same part of each list to one task."""
 
     def __len__(self) -> int:
         return int(self._stretches[1][-1])
@@ -38,21 +40,35 @@ class WorkerSeeds:
     def _stretches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where each stretch of tuples begins, in ascending order, and how many seeds there are up to each."""
         trie, (low, high) = self.seed.extender.trie, self.seed.positions
-        if trie.keys is not None:
-            bounds = tuple_bounds(trie)
-            begins, ends = np.maximum(bounds[:-1], low), np.minimum(bounds[1:], high)
-            mine = trie.keys % self.workers % self.tasks == self.task
-            begins, ends = begins[mine], ends[mine]
-        elif trie.keyed:
-            codes = hosted(trie.shards.size or len(trie.levels[0].offsets) - 1, self.workers, self.tasks, self.task)
-            nodes = np.sort(trie.shards.nodes(codes))
-            bounds = tuple_bounds(trie)
-            begins, ends = np.maximum(bounds[nodes], low), np.minimum(bounds[nodes + 1], high)
+        dealt = np.flatnonzero(self.dealt)
+        if not trie.keyed:
+            begins, ends = self._part(np.array([low]), np.array([high]))
         else:
-            share = np.array([self.task, self.task + 1]) * (high - low) // self.tasks + low
-            begins, ends = share[:1], share[1:]
+            if trie.keys is not None:
+                nodes = np.flatnonzero(trie.keys % self.workers % self.tasks == self.task)
+                whole = np.isin(trie.keys[nodes], dealt, invert=True)
+                parted = np.flatnonzero(np.isin(trie.keys, dealt))
+            else:
+                size = trie.shards.size or trie.nodes_stored
+                codes = hosted(size, self.workers, self.tasks, self.task)
+                nodes = trie.shards.nodes(codes)
+                whole = np.isin(codes, dealt, invert=True)
+                parted = trie.shards.nodes(dealt[dealt < size])
+            bounds = tuple_bounds(trie)
+            lists, cut = np.sort(nodes[whole] if len(dealt) else nodes), np.sort(parted)
+            begins, ends = np.maximum(bounds[lists], low), np.minimum(bounds[lists + 1], high)
+            if len(dealt):
+                some_begins, some_ends = self._part(np.maximum(bounds[cut], low), np.minimum(bounds[cut + 1], high))
+                begins, ends = np.append(begins, some_begins), np.append(ends, some_ends)
+                order = np.argsort(begins, kind="stable")
+                begins, ends = begins[order], ends[order]
         some = ends > begins
         return begins[some], np.concatenate([[0], np.cumsum(ends[some] - begins[some])])
+
+    def _part(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return this task's part of each stretch."""
+        lengths = np.maximum(ends - begins, 0)
+        return begins + self.task * lengths // self.tasks, begins + (self.task + 1) * lengths // self.tasks
 
     def _positions(self, first: int, last: int) -> NDArray[np.int64]:
         begins, numbers = self._stretches
@@ -75,29 +91,37 @@ def hosted(size: int, workers: int, tasks: int, task: int) -> NDArray[np.int64]:
     return np.concatenate([np.arange(worker, size, workers) for worker in range(task, workers, tasks)])
 
 
-def tuple_bounds(trie: Trie) -> NDArray[np.int64]:
-    """Return, for each node of the first level, where its tuples begin among all of them."""
-    bounds: NDArray[Any] = trie.levels[0].offsets
-    for level in trie.levels[1:]:
-        bounds = level.offsets[bounds]
+def tuple_bounds(trie: Trie, level: int = 0) -> NDArray[np.int64]:
+    """Return, for each node of a level, where its tuples begin among all of them."""
+    bounds: NDArray[Any] = trie.levels[level].offsets
+    for below in trie.levels[level + 1 :]:
+        bounds = below.offsets[bounds]
     return bounds
+
+
+def tuples_of_codes(trie: Trie) -> NDArray[np.int64]:
+    """Return how many tuples of a trie have each code in the first column, which is a key."""
+    bounds = tuple_bounds(trie)
+    if trie.keys is not None:
+        return np.bincount(trie.keys, np.diff(bounds)).astype(np.int64)
+    if trie.places is not None:
+        nodes = trie.places.astype(np.int64)
+        return np.asarray(bounds[nodes + 1] - bounds[nodes])
+    lengths = np.diff(bounds)
+    return lengths[trie.shards.nodes(np.arange(len(lengths)))] if trie.shards.count > 1 else lengths
 
 
 def tuples_of_workers(trie: Trie, workers: int) -> NDArray[np.int64]:
     """Return how many tuples of a trie each worker owns; lists without a key are with every worker."""
     if not trie.keyed:
         return np.full(workers, len(trie))
-    shards, bounds = trie.shards, tuple_bounds(trie)
-    if trie.keys is not None:
-        return np.bincount(trie.keys % workers, np.diff(bounds), workers).astype(np.int64)
-    if trie.places is not None:
-        nodes = trie.places.astype(np.int64)
-        return np.bincount(np.arange(len(nodes)) % workers, bounds[nodes + 1] - bounds[nodes], workers).astype(np.int64)
-    if shards.count == workers:
-        return np.diff(bounds[[shards.first(worker) for worker in range(workers + 1)]])
-    lengths = np.diff(bounds)
-    if shards.count > 1:
-        lengths = lengths[shards.nodes(np.arange(len(lengths)))]
+    if trie.shards.count == workers and trie.keys is None and trie.places is None:
+        return np.diff(tuple_bounds(trie)[[trie.shards.first(worker) for worker in range(workers + 1)]])
+    return share_out(tuples_of_codes(trie), workers)
+
+
+def share_out(lengths: NDArray[np.int64], workers: int) -> NDArray[np.int64]:
+    """Return how many tuples each worker owns, given those of each code."""
     rounds = np.zeros(-(-len(lengths) // workers) * workers, np.int64)
     rounds[: len(lengths)] = lengths
     return np.asarray(rounds.reshape(-1, workers).sum(axis=0))

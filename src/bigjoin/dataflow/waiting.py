@@ -76,4 +76,6 @@ def _cut(block: Counts, first: int, last: int) -> Counted:
     before = np.cumsum(block.counts) - block.counts
     starts = np.clip(first - before, 0, block.counts)
     ends = np.clip(last - before, 0, block.counts)
-    return Counted(block.prefixes, block.proposers, starts, ends, np.ones(len(block), np.bool_)).where(ends > starts)
+    shift = 0 if block.starts is None else block.starts
+    firsts = np.ones(len(block), np.bool_)
+    return Counted(block.prefixes, block.proposers, starts + shift, ends + shift, firsts).where(ends > starts)

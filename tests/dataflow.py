@@ -38,8 +38,8 @@ class Simulated:
         options = {"counting": counting, "batch_size": batch_size, "enough": enough, "heavy": self.heavy}
         self.hosts = [Operators(self.plan, _Sink(self, task), **options) for task in range(self.tasks)]
         self.itinerary = self.hosts[0].itinerary
-        dealt = {} if self.heavy is None else {"dealt": self.heavy.marks[0]}
-        self.seeds = [WorkerSeeds(self.plan.seed, workers, self.tasks, task, **dealt) for task in range(self.tasks)]
+        dealt = None if self.heavy is None else self.heavy.marks[0]
+        self.seeds = [WorkerSeeds(self.plan.seed, workers, self.tasks, task, dealt) for task in range(self.tasks)]
         self.loads = []
         self.agenda = Agenda([len(s) for s in self.seeds], len(self.plan.steps), workers, batch_size, budget)
         self.load = np.zeros(workers, np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bigjoin.errors import BigjoinError, did_you_mean
 
-STRATEGIES = ("auto", "shared", "partitioned")
+STRATEGIES = ("auto", "shared", "partitioned", "heavy-light")
 
 BATCH_SIZE = 1 << 18
 """Matches that a task holds at once, and B' for a run on batches in one process."""
@@ -24,5 +24,5 @@ def check_strategy(strategy: str, *, factorized: bool = False) -> None:
     if strategy not in STRATEGIES:
         hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
         raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
-    if factorized and strategy == "partitioned":
+    if factorized and strategy not in ("auto", "shared"):
         raise BigjoinError("factorized matches are found by the shared strategy only; leave one of the two out")

@@ -42,7 +42,10 @@ _BATCH = (
     "Matches that a task holds at once; under partitioned B', the proposals alive in a worker. Memory follows it "
     f"[default: {BATCH_SIZE:,}; partitioned {PROPOSALS:,}]."
 )
-_STRATEGY = "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel."
+_STRATEGY = (
+    "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel. heavy-light: "
+    "the same, but what hangs on hubs is dealt out to all."
+)
 _WORKERS = "Tasks that share the seeds; under partitioned, owners of keys [default: cores; the index's shards, or 4 a core]."
 _NO_CACHE = click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it.")
 _RUN = [

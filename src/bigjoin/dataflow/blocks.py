@@ -196,9 +196,7 @@ def route(block: Block | Spread, at: int, *, workers: int, tasks: int, load: NDA
         yield from _routed(block.block, block.numbers % np.uint64(workers), workers, tasks, load)
 
 
-def _routed(
-    block: Block, keys: NDArray[Any], workers: int, tasks: int, load: NDArray[np.int64]
-) -> Iterator[tuple[int, Block]]:
+def _routed(block: Block, keys: NDArray[Any], workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
     """Give the part of a block for each task, that which hosts the owner of each key."""
     destinations = np.empty(len(block), np.int32)
     starts = np.zeros(tasks + 1, np.int64)
@@ -212,9 +210,7 @@ def _routed(
             yield task, block.part(order[bounds[task] : bounds[task + 1]])
 
 
-def _dealt(
-    block: Proposals, spread: Spread, workers: int, tasks: int, load: NDArray[np.int64]
-) -> Iterator[tuple[int, Block]]:
+def _dealt(block: Proposals, spread: Spread, workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
     """Give the prefixes for each task with those of their candidates whose owners it hosts."""
     firsts = (spread.numbers % np.uint64(workers)).astype(np.int64)
     tasks_of = np.empty(block.tuples, np.int32)

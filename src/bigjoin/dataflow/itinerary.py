@@ -219,5 +219,3 @@ def _stops(step: BoundStep) -> list[Stop]:
         )
         for at in places
     ]
-
-

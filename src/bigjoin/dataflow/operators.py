@@ -146,27 +146,37 @@ class Operators:
             yield Staying(block) if is_here else block
 
     def _spread(self, visit: Visit, block: Block, at: int) -> Iterator[Staying | Spread]:
-        """Do the same for prefixes with a heavy key: counted anywhere, they propose in pieces; the others go where values say."""
+        """Do the same for prefixes with a heavy key, which are counted anywhere, propose in pieces, and are met value by value."""
         assert self.heavy is not None
         if isinstance(block, Proposals):
             position = len(block.prefixes)
             yield Spread(block, mixed(block.prefixes[at : at + 1]), self.heavy.marks[position])
             yield Staying(self.heavy.heavy_candidates(position, block))
-        elif visit.operator == "wait":
-            assert isinstance(block, Counts)
+        elif isinstance(block, Counts) and visit.operator == "wait":
             many = block.counts > self.heavy.threshold
-            if many.any():
-                yield from self.heavy.pieces(where(block, many), self.batch_size)
+            long = where(block, many)
+            yield from self.heavy.pieces(long, at, self._offsets(visit, long), self.batch_size)
             yield Staying(where(block, ~many))
-        elif visit.operator == "check":
+        elif isinstance(block, Prefixes) and visit.operator == "check":
             position = self.itinerary.checks[visit.step][visit.stop].checks[0][0].value
             known = self.heavy.has(position, block.prefixes[position])
-            there = where(block, ~known)
-            number = mixed(there.prefixes[at : at + 1]) + there.prefixes[position].astype(np.uint64)
-            yield Spread(there, number)
+            others = where(block, ~known)
+            yield Spread(others, mixed(others.prefixes[at : at + 1]) + others.prefixes[position].astype(np.uint64))
             yield Staying(where(block, known))
         else:
             yield Staying(block)
+
+    def _offsets(self, visit: Visit, block: Counts) -> NDArray[np.int64]:
+        """Return where in the list of its proposer the extensions of each prefix begin."""
+        step, offsets = self.plan.steps[visit.step], np.empty(len(block), np.int64)
+        for n in self.itinerary.stops[visit.step][visit.stop].extenders:
+            mine = np.flatnonzero(block.proposers == n)
+            prefixes, trie = block.prefixes.take(mine, axis=1), step.extenders[n].trie
+            nodes = step.extenders[n].nodes(prefixes).astype(np.int64)
+            begins = np.empty(len(mine), np.int64)
+            list_starts(trie.offsets, trie.values, nodes, step.window.bounds(prefixes)[0], begins)
+            offsets[mine] = begins - trie.offsets[nodes]
+        return offsets
 
     def _bound(self, step: int, prefixes: Codes, here: int | None) -> Moves:
         """Prefixes have a new attribute: checks and counting follow, or they are matches."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -23,8 +23,8 @@ class WorkerSeeds:
     workers: int
     tasks: int
     task: int
-    dealt: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    """Marks of codes whose seeds are dealt out to all, the same part of each list to one task."""
+    dealt: NDArray[np.bool_] | None = None
+    """Marks of the first codes whose seeds are dealt out: each task has a part of each list."""
 
     def __len__(self) -> int:
         return int(self._stretches[1][-1])
@@ -40,7 +40,7 @@ class WorkerSeeds:
     def _stretches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where each stretch of tuples begins, in ascending order, and how many seeds there are up to each."""
         trie, (low, high) = self.seed.extender.trie, self.seed.positions
-        dealt = np.flatnonzero(self.dealt)
+        dealt = np.flatnonzero(self.dealt) if self.dealt is not None else np.empty(0, np.int64)
         if not trie.keyed:
             begins, ends = self._part(np.array([low]), np.array([high]))
         else:
@@ -77,13 +77,13 @@ class WorkerSeeds:
         return np.repeat(begins[low : high + 1] - numbers[low : high + 1], cuts[1:] - cuts[:-1]) + np.arange(first, last)
 
 
-def seeds_of_tasks(seed: BoundSeed, workers: int, tasks: int) -> list[int]:
+def seeds_of_tasks(seed: BoundSeed, workers: int, tasks: int, dealt: NDArray[np.bool_] | None = None) -> list[int]:
     """Return how many seeds the workers of each task have."""
     trie = seed.extender.trie
-    if trie.keyed and seed.positions == (0, len(trie)):
+    if dealt is None and trie.keyed and seed.positions == (0, len(trie)):
         owned = tuples_of_workers(trie, workers)
         return [int(owned[task::tasks].sum()) for task in range(tasks)]
-    return [len(WorkerSeeds(seed, workers, tasks, task)) for task in range(tasks)]
+    return [len(WorkerSeeds(seed, workers, tasks, task, dealt)) for task in range(tasks)]
 
 
 def hosted(size: int, workers: int, tasks: int, task: int) -> NDArray[np.int64]:

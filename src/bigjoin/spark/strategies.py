@@ -5,4 +5,4 @@ from __future__ import annotations
 from bigjoin.spark import partitioned
 from bigjoin.spark.results import Run
 
-IN_ROUNDS: dict[str, Run] = {"partitioned": partitioned.run}
+IN_ROUNDS: dict[str, Run] = {"partitioned": partitioned.run, "heavy-light": partitioned.run_heavy_light}

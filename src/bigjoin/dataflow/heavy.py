@@ -23,7 +23,7 @@ from bigjoin.dataflow.seeds import share_out, tuple_bounds, tuples_of_codes
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.joins.bind import BoundExtender, BoundPlan
 from bigjoin.joins.extend import minimum_counts
-from bigjoin.joins.seeds import SAMPLE, decide
+from bigjoin.joins.seeds import decide
 from bigjoin.kernels.spread import copy_marked, count_codes, count_marked
 
 FRACTION = 8
@@ -35,12 +35,15 @@ LEAST = 32
 STRETCHES = 64
 """Workers, at least, that a threshold of proposals is dealt to."""
 
+SAMPLE = 1 << 17
+"""Seeds that are looked at to estimate which keys are asked about many candidates."""
+
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
 class Heavy:
-    """The heavy codes of each position of a prefix, as marks up to the last of them: codes fall with degree, so these are few."""
+    """The heavy codes of each position of a prefix, as marks up to the last of them: hubs have the smallest codes."""
 
     threshold: float
     marks: tuple[NDArray[np.bool_], ...]

@@ -146,7 +146,7 @@ class Operators:
             yield Staying(block) if is_here else block
 
     def _spread(self, visit: Visit, block: Block, at: int) -> Iterator[Staying | Spread]:
-        """Do the same for prefixes with a heavy key, which are counted anywhere, propose in pieces, and are met value by value."""
+        """Do the same for prefixes with a heavy key, which are counted anywhere, propose in pieces and are met by value."""
         assert self.heavy is not None
         if isinstance(block, Proposals):
             position = len(block.prefixes)

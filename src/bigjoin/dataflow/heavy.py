@@ -35,7 +35,7 @@ LEAST = 32
 STRETCHES = 64
 """Workers, at least, that a threshold of proposals is dealt to."""
 
-SAMPLE = 1 << 17
+SAMPLE = 1 << 18
 """Seeds that are looked at to estimate which keys are asked about many candidates."""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -185,7 +185,9 @@ def _candidates(plan: BoundPlan) -> tuple[int, list[tuple[int, NDArray[np.int64]
     if not plan.steps or last <= first:
         return 0, []
     stride = -(-(last - first) // SAMPLE)
-    prefixes, kept = decide(plan.seed, np.arange(first, last, stride))
+    positions = np.arange(first, last, stride)
+    positions += np.random.default_rng(1).integers(0, np.minimum(stride, last - positions))  # a graph may have a rhythm
+    prefixes, kept = decide(plan.seed, positions)
     prefixes = np.compress(kept, prefixes, axis=1)
     step = plan.steps[0]
     counts, proposers = minimum_counts(step, prefixes)

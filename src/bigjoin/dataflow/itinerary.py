@@ -2,7 +2,8 @@
 
 The lists of an extender lie with the worker that owns the first attribute of its key. So a step is a tour of a few stops, one
 for each attribute that owns lists. Extenders with the same owner share a stop, a tour starts where the prefix already is, and
-lists without a key (a relation of one column) are with every worker, as the dictionary is.
+lists without a key (a relation of one column) are with every worker, as the dictionary is. If some keys are heavy, prefixes
+that have one are "with its owner" wherever they are.
 """
 
 from __future__ import annotations

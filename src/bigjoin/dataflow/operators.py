@@ -139,6 +139,9 @@ class Operators:
         at, is_here = self.itinerary.place(visit), self.itinerary.is_here(visit, here)
         if self.heavy is not None and at is not None and len(block) and self.heavy.any(at):
             heavy = self.heavy.has(at, block.prefixes[at])
+            if heavy.all():
+                yield from self._spread(visit, block, at)
+                return
             if heavy.any():
                 yield from self._spread(visit, block.view(np.flatnonzero(heavy)), at)
                 block = block.view(np.flatnonzero(~heavy))

@@ -40,30 +40,31 @@ class WorkerSeeds:
     def _stretches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where each stretch of tuples begins, in ascending order, and how many seeds there are up to each."""
         trie, (low, high) = self.seed.extender.trie, self.seed.positions
-        dealt = np.flatnonzero(self.dealt) if self.dealt is not None else np.empty(0, np.int64)
-        if not trie.keyed:
-            begins, ends = self._part(np.array([low]), np.array([high]))
-        else:
-            if trie.keys is not None:
-                nodes = np.flatnonzero(trie.keys % self.workers % self.tasks == self.task)
-                whole = np.isin(trie.keys[nodes], dealt, invert=True)
-                parted = np.flatnonzero(np.isin(trie.keys, dealt))
-            else:
-                size = trie.shards.size or trie.nodes_stored
-                codes = hosted(size, self.workers, self.tasks, self.task)
-                nodes = trie.shards.nodes(codes)
-                whole = np.isin(codes, dealt, invert=True)
-                parted = trie.shards.nodes(dealt[dealt < size])
-            bounds = tuple_bounds(trie)
-            lists, cut = np.sort(nodes[whole] if len(dealt) else nodes), np.sort(parted)
-            begins, ends = np.maximum(bounds[lists], low), np.minimum(bounds[lists + 1], high)
-            if len(dealt):
-                some_begins, some_ends = self._part(np.maximum(bounds[cut], low), np.minimum(bounds[cut + 1], high))
-                begins, ends = np.append(begins, some_begins), np.append(ends, some_ends)
+        if trie.keyed:
+            bounds, (whole, parted) = tuple_bounds(trie), self._lists(trie)
+            begins, ends = np.maximum(bounds[whole], low), np.minimum(bounds[whole + 1], high)
+            if len(parted):
+                parts = self._part(np.maximum(bounds[parted], low), np.minimum(bounds[parted + 1], high))
+                begins, ends = np.append(begins, parts[0]), np.append(ends, parts[1])
                 order = np.argsort(begins, kind="stable")
                 begins, ends = begins[order], ends[order]
+        else:
+            begins, ends = self._part(np.array([low]), np.array([high]))
         some = ends > begins
         return begins[some], np.concatenate([[0], np.cumsum(ends[some] - begins[some])])
+
+    def _lists(self, trie: Trie) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the nodes, in ascending order, of the lists that are this task's, and of those that it has a part of."""
+        if trie.keys is not None:
+            mine = np.flatnonzero(trie.keys % self.workers % self.tasks == self.task)
+        else:
+            size = trie.shards.size or trie.nodes_stored
+            mine = np.sort(trie.shards.nodes(hosted(size, self.workers, self.tasks, self.task)))
+        if self.dealt is None or not self.dealt.any():
+            return mine, mine[:0]
+        dealt = np.flatnonzero(self.dealt)
+        parted = np.flatnonzero(np.isin(trie.keys, dealt)) if trie.keys is not None else trie.shards.nodes(dealt[dealt < size])
+        return np.setdiff1d(mine, parted), np.sort(parted)
 
     def _part(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return this task's part of each stretch."""

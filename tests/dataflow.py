@@ -9,7 +9,8 @@ import numpy as np
 
 from bigjoin.dataflow.agenda import Agenda, Waiting
 from bigjoin.dataflow.balance import Balance
-from bigjoin.dataflow.blocks import join, pack, route, unpack
+from bigjoin.dataflow.blocks import Spread, join, pack, route, unpack
+from bigjoin.dataflow.heavy import find_heavy
 from bigjoin.dataflow.lookups import Dealing, pack_arrays, told, unpack_arrays
 from bigjoin.dataflow.managed import Manager, State, begin
 from bigjoin.dataflow.operators import Operators
@@ -19,19 +20,30 @@ from bigjoin.joins.bind import bind
 
 
 class Simulated:
-    """Runs a plan under the partitioned strategy, and watches what DESIGN promises."""
+    """Runs a plan under the partitioned strategy, and watches what DESIGN promises; with `spreading`, heavy keys are dealt out.
 
-    def __init__(self, plan, index, folder, *, workers=7, tasks=3, batch_size=64, budget=512, counting=True, enough=0):
+    `spreading` is True, or how many tuples of a key make it heavy.
+    """
+
+    def __init__(
+        self, plan, index, folder, *, workers=7, tasks=3, batch_size=64, budget=512, counting=True, enough=0, spreading=None
+    ):
         self.plan, self.folder = bind(plan, index), Path(folder)
         self.workers, self.tasks, self.batch_size = workers, min(tasks, workers), batch_size
         self.counting = counting
         self.matches = []
         self.waiting = []
         self.files = {}
-        options = {"counting": counting, "batch_size": batch_size, "enough": enough}
+        self.heavy = None
+        if spreading is not None:
+            how = {} if spreading is True else {"threshold": spreading, "least": max(1, spreading // 2)}
+            self.heavy = find_heavy(self.plan, workers, **how)
+        options = {"counting": counting, "batch_size": batch_size, "enough": enough, "heavy": self.heavy}
         self.hosts = [Operators(self.plan, _Sink(self, task), **options) for task in range(self.tasks)]
         self.itinerary = self.hosts[0].itinerary
-        self.seeds = [WorkerSeeds(self.plan.seed, workers, self.tasks, task) for task in range(self.tasks)]
+        dealt = None if self.heavy is None else self.heavy.marks[0]
+        self.seeds = [WorkerSeeds(self.plan.seed, workers, self.tasks, task, dealt) for task in range(self.tasks)]
+        self.loads = []
         self.agenda = Agenda([len(s) for s in self.seeds], len(self.plan.steps), workers, batch_size, budget)
         self.load = np.zeros(workers, np.int64)
         self.sent = self.rounds = self.exchanges = self.most_proposed = 0
@@ -74,14 +86,17 @@ class Simulated:
         while travelling:
             exchanges += 1
             arriving = defaultdict(list)
+            load = np.zeros(self.workers, np.int64)
             self._allow(now)
             for visit, block in travelling:
                 assert block.tuples <= self.batch_size, "more tuples than B' in a block"
                 at = self.itinerary.place(visit)
-                for task, part in route(block, at, workers=self.workers, tasks=self.tasks, load=self.load):
+                for task, part in route(block, at, workers=self.workers, tasks=self.tasks, load=load):
                     self.sent += part.tuples
-                    assert (part.prefixes[at] % self.workers % self.tasks == task).all()
+                    assert isinstance(block, Spread) or (part.prefixes[at] % self.workers % self.tasks == task).all()
                     arriving[task, self.itinerary.visits.index(visit)].append(pack(part))
+            self.loads.append((int(load.max()), float(load.mean())))
+            self.load += load
             travelling = []
             for (task, number), packed in sorted(arriving.items()):
                 for data in packed:

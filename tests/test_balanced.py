@@ -13,7 +13,7 @@ import pytest
 import bigjoin as bj
 from bigjoin.dataflow.agenda import Waiting
 from bigjoin.dataflow.balance import Balance, Batch
-from bigjoin.dataflow.blocks import Ranges, join, pack, unpack
+from bigjoin.dataflow.blocks import Counts, join, pack, unpack
 from bigjoin.dataflow.lookups import Dealing, Resolve, ask, entries_of_workers, pack_arrays, unpack_arrays
 from bigjoin.dataflow.seeds import tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, stretches
@@ -198,7 +198,7 @@ def test_ranges_wait_in_files_and_are_cut_anywhere(tmp_path):
     for n in range(0, 8, 3):
         some = np.arange(n, min(n + 3, 8))
         starts = 100 * some.astype(np.int64)
-        block = Ranges(some[None].astype(np.uint32), some.astype(np.uint8), starts, starts + np.array(counts)[some])
+        block = Counts(some[None].astype(np.uint32), np.array(counts)[some], some.astype(np.uint8), starts)
         assert pack(join([unpack(pack(block), np.uint32)])) == pack(block)
         file.put(block)
     file.close()
@@ -206,11 +206,10 @@ def test_ranges_wait_in_files_and_are_cut_anywhere(tmp_path):
     for first in range(0, 31, 2):
         for last in range(first, 32, 3):
             found = []
-            for block, a, b in stretches(file.path, first, last, np.uint32):
-                cut = block.cut(a, b)
+            for cut in stretches(file.path, first, last, np.uint32):
                 assert (cut.counts > 0).all()
-                for row in zip(cut.prefixes[0].tolist(), cut.proposers.tolist(), cut.starts, cut.ends, strict=True):
-                    found += [(row[0], row[1], k) for k in range(row[2], row[3])]
+                for row in zip(cut.prefixes[0].tolist(), cut.proposers.tolist(), cut.starts, cut.counts, strict=True):
+                    found += [(row[0], row[1], row[2] + k) for k in range(row[3])]
             assert found == everything[first:last]
 
 

@@ -121,6 +121,7 @@ def test_lists_wider_than_prefixes_travel_as_narrow_as_these(tmp_path):
         wide = tuple(Level(level.offsets, level.values.astype(np.uint64)) for level in trie.levels)
         index._tries[key] = Trie(wide, keyed=trie.keyed, shards=trie.shards)
     assert Simulated(chosen, index, tmp_path / "index").run().count == wanted
+    assert Simulated(chosen, index, tmp_path / "index", spreading=3).run().count == wanted
 
 
 def test_prefixes_do_not_travel_to_where_they_are(tmp_path):

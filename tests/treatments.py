@@ -100,6 +100,8 @@ def spread(bound: BoundPlan, index: Index, count: int, *, batch_size: int) -> No
         if not any(counting.itinerary.checks):
             assert counting.sent <= counting.most()
         assert Simulated(bound.plan, index, folder, **options, counting=False).run().rows() == wanted
+        spread = Simulated(bound.plan, index, folder, **options, counting=bool(count % 2), spreading=count % 5).run()
+        assert spread.count == count if spread.counting else spread.rows() == wanted
         options = {"workers": min(workers, 11), "tasks": tasks, "batch_size": batch_size}
         assert Balanced(bound.plan, index, folder, **options, counting=False).run().rows() == wanted
         if count % 3 == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bigjoin.errors import BigjoinError, did_you_mean
 
-STRATEGIES = ("auto", "shared", "partitioned", "balanced")
+STRATEGIES = ("auto", "shared", "partitioned", "heavy-light", "balanced")
 
 BATCH_SIZE = 1 << 18
 """Matches that a task holds at once, and B' for a run on batches in one process."""

@@ -39,15 +39,16 @@ _RELATIONS = [
     click.option("--drop-nulls", "relation_nulls", is_flag=True, help="Drop rows of these relations that have a NULL."),
 ]
 _BATCH = (
-    "Matches that a task holds at once; under partitioned and balanced B', the proposals alive in a worker. Memory follows it "
+    "Matches that a task holds at once; where the index is dealt out B', the proposals alive in a worker. Memory follows it "
     f"[default: {BATCH_SIZE:,}; B' {PROPOSALS:,}]."
 )
 _STRATEGY = (
-    "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel. balanced: nobody owns "
-    "a hub, and all workers get the same work, under any skew."
+    "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel. heavy-light: "
+    "the same, but what hangs on hubs is dealt out to all. balanced: everything is, so that all workers get the same work "
+    "under any skew."
 )
 _WORKERS = (
-    "Tasks that share the seeds; under partitioned and balanced, who owns keys or answers for them "
+    "Tasks that share the seeds; under the other strategies, who owns keys or answers for them "
     "[default: cores; the index's shards, or 4 a core]."
 )
 _NO_CACHE = click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it.")

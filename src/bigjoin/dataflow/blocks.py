@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
 from bigjoin.kernels.route import copy_segments, group, owners, share_segments
+from bigjoin.kernels.spread import copy_dealt, deal_candidates
 
 _ALIGNED = 8
 
@@ -32,14 +33,21 @@ class Prefixes:
         """Return some of the prefixes."""
         return Prefixes(self.prefixes.take(chosen, axis=1))
 
+    view = part
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Prefixes with the fewest extensions so far and the extender that has them: the paper's (prefix, min-c, min-i)."""
+    """Prefixes with the fewest extensions so far and the extender that has them: the paper's (prefix, min-c, min-i).
+
+    With starts, a prefix stands for only so many of its extensions, from a start on: the paper's (prefix, min-i, start, end).
+    What a start counts from, the head of the list or that of all lists, is agreed by those who read it.
+    """
 
     prefixes: Codes
     counts: NDArray[np.int64]
     proposers: NDArray[np.uint8]
+    starts: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -50,40 +58,17 @@ class Counts:
 
     def part(self, chosen: NDArray[Any]) -> Counts:
         """Return some of the prefixes."""
-        return Counts(self.prefixes.take(chosen, axis=1), self.counts[chosen], self.proposers[chosen])
+        starts = None if self.starts is None else self.starts[chosen]
+        return Counts(self.prefixes.take(chosen, axis=1), self.counts[chosen], self.proposers[chosen], starts)
 
+    view = part
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
-    """Prefixes with the positions of their candidates in the lists of an extender: the paper's (prefix, min-i, start, end)."""
-
-    prefixes: Codes
-    proposers: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @property
-    def tuples(self) -> int:
-        return len(self)
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """How many candidates each prefix has."""
-        return self.ends - self.starts
-
-    def part(self, chosen: NDArray[Any]) -> Ranges:
-        """Return some of the prefixes."""
-        return Ranges(self.prefixes.take(chosen, axis=1), self.proposers[chosen], self.starts[chosen], self.ends[chosen])
-
-    def cut(self, first: int, last: int) -> Ranges:
-        """Return the candidates number first..last - 1 of all, in ranges that are cut at both ends."""
+    def cut(self, first: int, last: int) -> Counts:
+        """Return the extensions number first..last - 1 of all, in ranges that are cut at both ends."""
         before = np.cumsum(self.counts) - self.counts
-        starts = self.starts + np.clip(first - before, 0, self.counts)
-        ends = self.starts + np.clip(last - before, 0, self.counts)
-        return where(Ranges(self.prefixes, self.proposers, starts, ends), ends > starts)
+        begins, ends = np.clip(first - before, 0, self.counts), np.clip(last - before, 0, self.counts)
+        starts = begins if self.starts is None else self.starts + begins
+        return where(Counts(self.prefixes, ends - begins, self.proposers, starts), ends > begins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +95,10 @@ class Proposals:
         copy_segments(self.codes, self.begins, self.lengths, chosen, placed, codes)
         return Proposals(self.prefixes.take(chosen, axis=1), placed, self.lengths[chosen], codes)
 
+    def view(self, chosen: NDArray[Any]) -> Proposals:
+        """Return some of the prefixes, with their segments where they are."""
+        return Proposals(self.prefixes.take(chosen, axis=1), self.begins[chosen], self.lengths[chosen], self.codes)
+
     def unshared(self, order: NDArray[Any]) -> Proposals:
         """Return the prefixes in an order, each with a segment of its own, which may be shortened."""
         lengths = self.lengths[order]
@@ -120,9 +109,30 @@ class Proposals:
         return Proposals(self.prefixes.take(order, axis=1), placed, lengths, codes)
 
 
-Block: TypeAlias = Prefixes | Counts | Ranges | Proposals
-AnyBlock = TypeVar("AnyBlock", Prefixes, Counts, Ranges, Proposals)
-_KINDS: tuple[type[Block], ...] = (Prefixes, Counts, Ranges, Proposals)
+Block: TypeAlias = Prefixes | Counts | Proposals
+AnyBlock = TypeVar("AnyBlock", Prefixes, Counts, Proposals)
+_KINDS: tuple[type[Block], ...] = (Prefixes, Counts, Proposals)
+_PIECES = len(_KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A block that travels to workers it names, instead of the owners of an attribute.
+
+    A prefix goes to the worker that its number is, modulo all of them. A candidate goes to its prefix's number + its own code,
+    but not those that are marked: they stay.
+    """
+
+    block: Block
+    numbers: NDArray[np.uint64]
+    marks: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    @property
+    def tuples(self) -> int:
+        return self.block.tuples
 
 
 def pack(block: Block) -> bytes:
@@ -130,12 +140,12 @@ def pack(block: Block) -> bytes:
     narrow = block.prefixes.dtype
     arrays: list[NDArray[Any]] = []
     if isinstance(block, Counts):
-        arrays = [block.counts.astype(narrow), block.proposers]
-    elif isinstance(block, Ranges):
-        arrays = [block.starts, block.ends, block.proposers]
+        starts = [] if block.starts is None else [block.starts.astype(np.int64, copy=False)]
+        arrays = [block.counts.astype(narrow), *starts, block.proposers]
     elif isinstance(block, Proposals):
         arrays = [array.astype(narrow, copy=False) for array in (block.begins, block.lengths, block.codes)]
-    header = np.array([_KINDS.index(type(block)), *block.prefixes.shape, len(arrays[-1]) if arrays else 0], np.int64)
+    kind = _PIECES if isinstance(block, Counts) and block.starts is not None else _KINDS.index(type(block))
+    header = np.array([kind, *block.prefixes.shape, len(arrays[-1]) if arrays else 0], np.int64)
     parts = (header, block.prefixes, *arrays)
     return b"".join(part for array in parts for part in (array.tobytes(), bytes(-array.nbytes % _ALIGNED)))
 
@@ -152,11 +162,11 @@ def unpack(data: Any, code_type: Any) -> Block:
         return array
 
     prefixes = take(width * count).reshape(width, count)
+    if kind == _PIECES:
+        counts, starts = take(count), take(count, np.int64)
+        return Counts(prefixes, counts, take(count, np.uint8), starts)
     if _KINDS[kind] is Counts:
         return Counts(prefixes, take(count), take(count, np.uint8))
-    if _KINDS[kind] is Ranges:
-        starts, ends = take(count, np.int64), take(count, np.int64)
-        return Ranges(prefixes, take(count, np.uint8), starts, ends)
     return Prefixes(prefixes) if _KINDS[kind] is Prefixes else Proposals(prefixes, take(count), take(count), take(size))
 
 
@@ -170,10 +180,10 @@ def join(blocks: Sequence[Any]) -> Any:
     first = blocks[0]
     prefixes = np.concatenate([b.prefixes for b in blocks], axis=1)
     if isinstance(first, Counts):
-        return Counts(prefixes, _wide([b.counts for b in blocks]), np.concatenate([b.proposers for b in blocks]))
-    if isinstance(first, Ranges):
-        starts, ends = _wide([b.starts for b in blocks]), _wide([b.ends for b in blocks])
-        return Ranges(prefixes, np.concatenate([b.proposers for b in blocks]), starts, ends)
+        starts = None
+        if any(b.starts is not None for b in blocks):
+            starts = _wide([np.zeros(len(b), np.int64) if b.starts is None else b.starts for b in blocks])
+        return Counts(prefixes, _wide([b.counts for b in blocks]), np.concatenate([b.proposers for b in blocks]), starts)
     if isinstance(first, Prefixes):
         return Prefixes(prefixes)
     before = np.cumsum([0, *(len(b.codes) for b in blocks[:-1])])
@@ -181,21 +191,48 @@ def join(blocks: Sequence[Any]) -> Any:
     return Proposals(prefixes, begins, _wide([b.lengths for b in blocks]), np.concatenate([b.codes for b in blocks]))
 
 
-def route(block: Block, at: int, *, workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
-    """Give the part of a block for each task: that which hosts the owner of the attribute at a position.
+def route(block: Block | Spread, at: int, *, workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
+    """Give the part of a block for each task: that which hosts the owner of the attribute at a position, or as it is spread.
 
     `load` grows by the tuples that each worker receives.
     """
+    if not isinstance(block, Spread):
+        yield from _routed(block, block.prefixes[at], workers, tasks, load)
+    elif isinstance(block.block, Proposals):
+        yield from _dealt(block.block, block, workers, tasks, load)
+    else:
+        yield from _routed(block.block, block.numbers % np.uint64(workers), workers, tasks, load)
+
+
+def _routed(block: Block, keys: NDArray[Any], workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
+    """Give the part of a block for each task, that which hosts the owner of each key."""
     destinations = np.empty(len(block), np.int32)
     starts = np.zeros(tasks + 1, np.int64)
     weights = block.lengths if isinstance(block, Proposals) else np.empty(0, np.int64)
-    owners(block.prefixes[at], weights, workers, tasks, destinations, load, starts)
+    owners(keys, weights, workers, tasks, destinations, load, starts)
     order = np.empty(len(block), np.int64)
     bounds = starts.copy()
     group(destinations, starts, order)
     for task in range(tasks):
         if bounds[task + 1] > bounds[task]:
             yield task, block.part(order[bounds[task] : bounds[task + 1]])
+
+
+def _dealt(block: Proposals, spread: Spread, workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
+    """Give the prefixes for each task with those of their candidates whose owners it hosts."""
+    firsts = (spread.numbers % np.uint64(workers)).astype(np.int64)
+    tasks_of = np.empty(block.tuples, np.int32)
+    sizes = np.zeros((tasks, len(block)), np.int64)
+    deal_candidates(block.codes, block.begins, block.lengths, firsts, spread.marks, workers, tasks, tasks_of, load, sizes)
+    places = np.cumsum(sizes).reshape(sizes.shape) - sizes
+    codes = np.empty(int(sizes.sum()), block.codes.dtype)
+    copy_dealt(block.codes, block.begins, block.lengths, tasks_of, places.copy(), codes)
+    for task in range(tasks):
+        some = np.flatnonzero(sizes[task])
+        if len(some):
+            begins, lengths = places[task, some], sizes[task, some]
+            mine = codes[begins[0] : begins[-1] + lengths[-1]]
+            yield task, Proposals(block.prefixes.take(some, axis=1), begins - begins[0], lengths, mine)
 
 
 def pieces(block: Block, most: int) -> Iterator[Block]:

@@ -2,16 +2,19 @@
 
 The lists of an extender lie with the worker that owns the first attribute of its key. So a step is a tour of a few stops, one
 for each attribute that owns lists. Extenders with the same owner share a stop, a tour starts where the prefix already is, and
-lists without a key (a relation of one column) are with every worker, as the dictionary is.
+lists without a key (a relation of one column) are with every worker, as the dictionary is. If some keys are heavy, prefixes
+that have one are "with its owner" wherever they are.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from bigjoin.dataflow.heavy import Heavy
 from bigjoin.joins.bind import BoundExtender, BoundPlan, BoundStep
 
 Operator = Literal["check", "count", "wait", "intersect"]
@@ -50,10 +53,10 @@ class Visit:
 class Itinerary:
     """The stops of a plan, and the visits that follow from each other."""
 
-    def __init__(self, plan: BoundPlan) -> None:
-        self.plan = plan
+    def __init__(self, plan: BoundPlan, heavy: Heavy | None = None) -> None:
+        self.plan, self.heavy = plan, heavy
         self.stops = [_stops(step) for step in plan.steps]
-        self.checks = [_check_stops(plan.seed.checks), *(_check_stops(step.checks) for step in plan.steps)]
+        self.checks = [self._check_stops(plan.seed.checks), *(self._check_stops(step.checks) for step in plan.steps)]
         self._further: dict[tuple[Visit, int | None, int], int] = {}
 
     @property
@@ -78,9 +81,12 @@ class Itinerary:
             return None
         return Visit("count", step, *self._tour(self.stops[step], self._counted(step), here))
 
-    def intersecting(self, step: int, proposer: int) -> Visit | None:
-        """Return the first visit after a proposal at a stop: the others intersect, if there are any."""
-        others = [i for i, stop in enumerate(self.stops[step]) if i != proposer and stop.at is not None]
+    def intersecting(self, step: int, proposer: int, *, again: bool = False) -> Visit | None:
+        """Return the first visit after a proposal at a stop: the others intersect, if there are any.
+
+        With `again` the proposer's own stop does, too.
+        """
+        others = [i for i, stop in enumerate(self.stops[step]) if (again or i != proposer) and stop.at is not None]
         if not others:
             return None
         # Last come stops where the next step can go on counting without an exchange.
@@ -88,9 +94,19 @@ class Itinerary:
         first, *left = sorted(others, key=lambda i: self.stops[step][i].at in wanted)
         return Visit("intersect", step, first, tuple(left))
 
-    def proposed(self, step: int, stop: int) -> Visit | None:
+    def proposed(self, step: int, stop: int) -> list[Visit | None]:
         """Return what follows for candidates that are proposed at a stop; None if they are matches."""
-        return self.intersecting(step, stop) or self.extended(step + 1, self.stops[step][stop].at)
+        found = [self.intersecting(step, stop) or self.extended(step + 1, self.stops[step][stop].at)]
+        return [*found, self.intersecting(step, stop, again=True)] if self.comes_again(step, stop) else found
+
+    def comes_again(self, step: int, stop: int) -> bool:
+        """Tell whether heavy keys that propose at a stop have other lists there: these are dealt out by value, not by place."""
+        lists = self.stops[step][stop]
+        return self.spreads(lists.at) and len(lists.extenders) + len(lists.excluders) > 1
+
+    def spreads(self, at: int | None) -> bool:
+        """Tell whether there are heavy keys at a position."""
+        return self.heavy is not None and self.heavy.any(at)
 
     def following(self, visit: Visit, here: int | None) -> Iterator[Visit]:
         """Give the visits that may come next after one that took place here."""
@@ -99,20 +115,20 @@ class Itinerary:
         if visit.operator == "count":
             yield from (Visit("wait", visit.step, i) for i, stop in enumerate(self.stops[visit.step]) if stop.extenders)
         elif not visit.left:
-            then = self._then(visit, here)
-            yield from () if then is None else (then,)
+            yield from (then for then in self._then(visit, here) if then is not None)
 
-    def _then(self, visit: Visit, here: int | None) -> Visit | None:
+    def _then(self, visit: Visit, here: int | None) -> list[Visit | None]:
         """Return what follows a visit other than counting that ends its tour."""
         if visit.operator == "wait":
             return self.proposed(visit.step, visit.stop)
-        return self.counting(visit.step, here) if visit.operator == "check" else self.extended(visit.step + 1, here)
+        return [self.counting(visit.step, here) if visit.operator == "check" else self.extended(visit.step + 1, here)]
 
     def starts(self, step: int | None) -> list[tuple[Visit | None, int | None]]:
         """Return the visits that a round begins with, each with where it is: after the seeds (None), or after proposals."""
         if step is None:
             return [(self.extended(0, self.seeds_at), self.seeds_at)]
-        return [(self.proposed(step, i), stop.at) for i, stop in enumerate(self.stops[step]) if stop.extenders]
+        stops = [(i, stop) for i, stop in enumerate(self.stops[step]) if stop.extenders]
+        return [(visit, stop.at) for i, stop in stops for visit in self.proposed(step, i)]
 
     def exchanges(self, step: int | None) -> int:
         """Return how many exchanges a round has at most, from the seeds or from a step's proposals as far as it goes."""
@@ -138,8 +154,12 @@ class Itinerary:
         place = self.place(visit)
         return place is None or place == here
 
+    def travels(self, visit: Visit, here: int | None) -> bool:
+        """Tell whether some prefixes may need an exchange to a visit: heavy keys do for all but counts, wherever they are."""
+        return not self.is_here(visit, here) or (visit.operator != "count" and self.spreads(self.place(visit)))
+
     def there(self, visit: Visit, here: int | None) -> int | None:
-        """Return where prefixes are during a visit, if they come from here."""
+        """Return where prefixes are during a visit, if they come from here: with a heavy key, that is anywhere."""
         return here if self.is_here(visit, here) else self.place(visit)
 
     @cached_property
@@ -162,12 +182,20 @@ class Itinerary:
             ends = visit.operator == "wait" and visit.step > last
             further = (self._longest(then, there, last) for then in (() if ends else self.following(visit, there)))
             self._further[visit, there, last] = max(further, default=0)
-        return self._further[visit, there, last] + (not self.is_here(visit, here))
+        return self._further[visit, there, last] + self.travels(visit, here)
 
     def _counted(self, step: int) -> list[int]:
         """Return the stops that count: those that own extenders, or the one that is everywhere if there are no others."""
         owners = [i for i, stop in enumerate(self.stops[step]) if stop.extenders and stop.at is not None]
         return owners or [i for i, stop in enumerate(self.stops[step]) if stop.extenders]
+
+    def _check_stops(self, checks: Sequence[tuple[BoundExtender, bool]]) -> list[Stop]:
+        """Return the stops of checks; a tuple of a heavy key is where its value says, so these have a stop for each value."""
+        stops: dict[tuple[int | None, int | None], list[tuple[BoundExtender, bool]]] = defaultdict(list)
+        for extender, wanted in checks:
+            at = owner(extender)
+            stops[at, extender.value if self.spreads(at) else None].append((extender, wanted))
+        return [Stop(at, checks=tuple(some)) for (at, _), some in stops.items()]
 
     @staticmethod
     def _tour(stops: Sequence[Stop], chosen: Iterable[int], here: int | None) -> tuple[int, tuple[int, ...]]:
@@ -192,8 +220,3 @@ def _stops(step: BoundStep) -> list[Stop]:
         )
         for at in places
     ]
-
-
-def _check_stops(checks: Sequence[tuple[BoundExtender, bool]]) -> list[Stop]:
-    places = dict.fromkeys(owner(extender) for extender, _ in checks)
-    return [Stop(at, checks=tuple(c for c in checks if owner(c[0]) == at)) for at in places]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.dataflow.agenda import Slice
-from bigjoin.dataflow.blocks import Ranges, join
+from bigjoin.dataflow.blocks import Counts, join
 from bigjoin.dataflow.lookups import Answers, Arrays, Asked, Count, Dealing, Hold, Lookup, Resolve, Rows
 from bigjoin.dataflow.operators import Tally
 from bigjoin.dataflow.waiting import stretches
@@ -37,7 +37,7 @@ Exchange = tuple[Lookup, ...]
 class Sink(Protocol):
     """Where candidates end: as ranges that wait for the next step, or as matches."""
 
-    def wait(self, step: int, ranges: Ranges) -> None: ...
+    def wait(self, step: int, ranges: Counts) -> None: ...
     def match(self, matches: Codes) -> None: ...
 
 
@@ -97,17 +97,19 @@ class Manager:
         self.tally.candidates[0] += read
         return self._go_on(0, State(prefixes, np.zeros(prefixes.shape[1], np.uint8)))
 
-    def extend(self, ranges: Ranges) -> State | None:
+    def extend(self, ranges: Counts) -> State | None:
         """Extension-Resolve: ask for the candidates of ranges."""
         self.tally.candidates[self.behind] += int(ranges.counts.sum())
         order = np.argsort(ranges.proposers, kind="stable")
         ranges = ranges.part(order)
+        assert ranges.starts is not None
         state = State(ranges.prefixes, ranges.proposers, ranges.counts)
         for number, lookup in enumerate(self.exchanges[0]):
             assert isinstance(lookup, Resolve)
             rows = state.rows(number)
-            if len(ranges.starts[rows]):
-                state.asked[number] = lookup.ask(ranges.starts[rows], ranges.ends[rows], self._dealing(lookup), self.load)
+            starts, counts = ranges.starts[rows], ranges.counts[rows]
+            if len(starts):
+                state.asked[number] = lookup.ask(starts, starts + counts, self._dealing(lookup), self.load)
         return state
 
     def advance(self, exchange: int, state: State, answers: Answers) -> State | None:
@@ -200,7 +202,7 @@ class Manager:
             return
         some = np.flatnonzero(ends > starts)
         if len(some):
-            self.sink.wait(self.behind, Ranges(state.prefixes, proposers, starts, ends).part(some))
+            self.sink.wait(self.behind, Counts(state.prefixes, ends - starts, proposers, starts).part(some))
 
 
 def tries_of(plan: BoundPlan) -> list[Trie]:
@@ -248,10 +250,5 @@ def begin(manager: Manager, slices: Sequence[Slice]) -> State | None:
         prefixes, kept = decide(plan.seed, positions)
         return manager.seed(len(positions), np.compress(kept, prefixes, axis=1))
     code_type = plan.seed.code_type
-    blocks = [
-        block.cut(first, last)
-        for part in slices
-        for block, first, last in stretches(part.file, part.first, part.last, code_type)
-        if isinstance(block, Ranges)
-    ]
+    blocks = [block for part in slices for block in stretches(part.file, part.first, part.last, code_type)]
     return manager.extend(join(blocks)) if blocks else None

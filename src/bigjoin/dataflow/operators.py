@@ -7,14 +7,15 @@ not travel to its next visit goes on at once, and prefixes wait only when there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.blocks import Block, Counts, Prefixes, Proposals, where
+from bigjoin.dataflow.blocks import Block, Counts, Prefixes, Proposals, Spread, where
+from bigjoin.dataflow.heavy import Heavy, mixed
 from bigjoin.dataflow.itinerary import Itinerary, Stop, Visit
 from bigjoin.dataflow.waiting import batches, codes_that_travel
 from bigjoin.index.trie import Codes
@@ -38,6 +39,15 @@ candidates costs less than a prefix that travels. As this is a constant, the bou
 
 Moves: TypeAlias = Iterator[tuple[Visit, Block]]
 """Blocks and the visits that are next for them."""
+Travels: TypeAlias = Iterator[tuple[Visit, Block | Spread]]
+"""Blocks that have to travel to their next visits: to the owners of a key, or spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """A block that need not travel to its next visit."""
+
+    block: Block
 
 
 class Sink(Protocol):
@@ -68,6 +78,8 @@ class Operators:
 
     plan: BoundPlan
     sink: Sink
+    heavy: Heavy | None = field(default=None, kw_only=True)
+    """Keys that are dealt out, if some are."""
     counting: bool = field(kw_only=True)
     batch_size: int = field(kw_only=True)
     """B': proposals that are alive at a step."""
@@ -82,7 +94,7 @@ class Operators:
     """What is left of the allowance of each step."""
 
     def __post_init__(self) -> None:
-        self.itinerary = Itinerary(self.plan)
+        self.itinerary = Itinerary(self.plan, self.heavy)
         self.tally = Tally.of(self.plan)
         self.left = [self.allowance if self.last is None or s <= self.last else 0 for s in range(len(self.plan.steps))]
         self.operators: dict[str, Callable[[Visit, Any, int | None], Moves]] = {
@@ -92,33 +104,82 @@ class Operators:
             "intersect": self._intersect,
         }
 
-    def seed(self, prefixes: Codes) -> Moves:
+    def seed(self, prefixes: Codes) -> Travels:
         """Send the prefixes of seeds on their way, and give what has to travel."""
         here = self.itinerary.seeds_at
         yield from self._go_on(self._bound(0, prefixes, here), here)
 
-    def propose(self, step: int, stop: int, batch: Counted) -> Moves:
+    def propose(self, step: int, stop: int, batch: Counted) -> Travels:
         """Propose the extensions of prefixes that wait at a stop, and give what has to travel."""
         here = self.itinerary.stops[step][stop].at
         yield from self._go_on(self._propose(step, stop, batch), here)
 
-    def visit(self, visit: Visit, block: Block) -> Moves:
+    def visit(self, visit: Visit, block: Block) -> Travels:
         """Do what a visit asks for, and give what has to travel further."""
         place = self.itinerary.place(visit)
-        yield from self._go_on([(visit, block)], place)
+        yield from self._go_on(self.operators[visit.operator](visit, block, place), place)
 
-    def _go_on(self, arrived: Iterable[tuple[Visit, Block]], here: int | None) -> Moves:
-        pending = [iter(arrived)]  # what comes of a block goes on before the next one is made: B' at each step are alive
+    def _go_on(self, moves: Moves, here: int | None) -> Travels:
+        pending = [(moves, here)]  # what comes of a block goes on before the next one is made: B' at each step are alive
         while pending and not self.sink.is_full:
-            visit, block = next(pending[-1], (None, None))
+            moves, here = pending[-1]
+            visit, block = next(moves, (None, None))
             if visit is None or block is None:
                 pending.pop()
-            elif len(block) == 0:
                 continue
-            elif self.itinerary.is_here(visit, here):
-                pending.append(self.operators[visit.operator](visit, block, here))
-            else:
-                yield visit, block
+            there = self.itinerary.there(visit, here)
+            for part in self._parts(visit, block, here):
+                if isinstance(part, Staying) and len(part.block):
+                    pending.append((self.operators[visit.operator](visit, part.block, there), there))
+                elif not isinstance(part, Staying) and len(part):
+                    yield visit, part
+
+    def _parts(self, visit: Visit, block: Block, here: int | None) -> Iterator[Staying | Block | Spread]:
+        """Tell apart what can be done here, and what has to travel."""
+        at, is_here = self.itinerary.place(visit), self.itinerary.is_here(visit, here)
+        if self.heavy is not None and at is not None and len(block) and self.heavy.any(at):
+            heavy = self.heavy.has(at, block.prefixes[at])
+            if heavy.all():
+                yield from self._spread(visit, block, at)
+                return
+            if heavy.any():
+                yield from self._spread(visit, block.view(np.flatnonzero(heavy)), at)
+                block = block.view(np.flatnonzero(~heavy))
+        if len(block):
+            yield Staying(block) if is_here else block
+
+    def _spread(self, visit: Visit, block: Block, at: int) -> Iterator[Staying | Spread]:
+        """Do the same for prefixes with a heavy key, which are counted anywhere, propose in pieces and are met by value."""
+        assert self.heavy is not None
+        if isinstance(block, Proposals):
+            position = len(block.prefixes)
+            yield Spread(block, mixed(block.prefixes[at : at + 1]), self.heavy.marks[position])
+            yield Staying(self.heavy.heavy_candidates(position, block))
+        elif isinstance(block, Counts) and visit.operator == "wait":
+            many = block.counts > self.heavy.threshold
+            long = where(block, many)
+            yield from self.heavy.pieces(long, at, self._offsets(visit, long), self.batch_size)
+            yield Staying(where(block, ~many))
+        elif isinstance(block, Prefixes) and visit.operator == "check":
+            position = self.itinerary.checks[visit.step][visit.stop].checks[0][0].value
+            known = self.heavy.has(position, block.prefixes[position])
+            others = where(block, ~known)
+            yield Spread(others, mixed(others.prefixes[at : at + 1]) + others.prefixes[position].astype(np.uint64))
+            yield Staying(where(block, known))
+        else:
+            yield Staying(block)
+
+    def _offsets(self, visit: Visit, block: Counts) -> NDArray[np.int64]:
+        """Return where in the list of its proposer the extensions of each prefix begin."""
+        step, offsets = self.plan.steps[visit.step], np.empty(len(block), np.int64)
+        for n in self.itinerary.stops[visit.step][visit.stop].extenders:
+            mine = np.flatnonzero(block.proposers == n)
+            prefixes, trie = block.prefixes.take(mine, axis=1), step.extenders[n].trie
+            nodes = step.extenders[n].nodes(prefixes).astype(np.int64)
+            begins = np.empty(len(mine), np.int64)
+            list_starts(trie.offsets, trie.values, nodes, step.window.bounds(prefixes)[0], begins)
+            offsets[mine] = begins - trie.offsets[nodes]
+        return offsets
 
     def _bound(self, step: int, prefixes: Codes, here: int | None) -> Moves:
         """Prefixes have a new attribute: checks and counting follow, or they are matches."""
@@ -213,18 +274,27 @@ class Operators:
                 begins += mine.starts
                 yield from self._proposed(number, at, n, Proposals(mine.prefixes, begins, mine.ends - mine.starts, trie.values))
 
-    def _proposed(self, number: int, at: int, proposer: int, block: Proposals) -> Moves:
-        """Intersect with what else is here, drop what filters refuse, and go on to the first of the other owners."""
+    def _proposed(self, number: int, at: int, proposer: int, block: Proposals, *, again: bool = False) -> Moves:
+        """Intersect with what else is here, drop what filters refuse, and go on to the first of the other owners.
+
+        If the key is heavy, nothing else of this stop is here: candidates come to it again, each where it is owned.
+        """
         step, stops = self.plan.steps[number], self.itinerary.stops[number]
-        here = [stop for i, stop in enumerate(stops) if i == at or stop.at is None]
+        place = stops[at].at
+        if not again and self.heavy is not None and place is not None and self.itinerary.comes_again(number, at):
+            heavy = self.heavy.has(place, block.prefixes[place])
+            if heavy.any():
+                yield from self._proposed(number, at, proposer, block.view(np.flatnonzero(heavy)), again=True)
+                block = block.view(np.flatnonzero(~heavy))
+        here = [stop for i, stop in enumerate(stops) if (i == at and not again) or stop.at is None]
         extenders = [step.extenders[n] for stop in here for n in stop.extenders if n != proposer]
         excluders = [extender for stop in here for extender in stop.excluders]
         filters = [f for f in step.condition.filters if not _is_late(f)]
         if extenders or excluders or filters:
             block = _kept(step, block, np.arange(len(block)), extenders, excluders, filters)
-        visit = self.itinerary.intersecting(number, at)
+        visit = self.itinerary.intersecting(number, at, again=again)
         if visit is None:
-            yield from self._extended(number, block, stops[at].at)
+            yield from self._extended(number, block, place)
         else:
             yield visit, block
 

@@ -23,6 +23,8 @@ class WorkerSeeds:
     workers: int
     tasks: int
     task: int
+    dealt: NDArray[np.bool_] | None = None
+    """Marks of the first codes whose seeds are dealt out: each task has a part of each list."""
 
     def __len__(self) -> int:
         return int(self._stretches[1][-1])
@@ -38,21 +40,36 @@ class WorkerSeeds:
     def _stretches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where each stretch of tuples begins, in ascending order, and how many seeds there are up to each."""
         trie, (low, high) = self.seed.extender.trie, self.seed.positions
-        if trie.keys is not None:
-            bounds = tuple_bounds(trie)
-            begins, ends = np.maximum(bounds[:-1], low), np.minimum(bounds[1:], high)
-            mine = trie.keys % self.workers % self.tasks == self.task
-            begins, ends = begins[mine], ends[mine]
-        elif trie.keyed:
-            codes = hosted(trie.shards.size or len(trie.levels[0].offsets) - 1, self.workers, self.tasks, self.task)
-            nodes = np.sort(trie.shards.nodes(codes))
-            bounds = tuple_bounds(trie)
-            begins, ends = np.maximum(bounds[nodes], low), np.minimum(bounds[nodes + 1], high)
+        if trie.keyed:
+            bounds, (whole, parted) = tuple_bounds(trie), self._lists(trie)
+            begins, ends = np.maximum(bounds[whole], low), np.minimum(bounds[whole + 1], high)
+            if len(parted):
+                parts = self._part(np.maximum(bounds[parted], low), np.minimum(bounds[parted + 1], high))
+                begins, ends = np.append(begins, parts[0]), np.append(ends, parts[1])
+                order = np.argsort(begins, kind="stable")
+                begins, ends = begins[order], ends[order]
         else:
-            share = np.array([self.task, self.task + 1]) * (high - low) // self.tasks + low
-            begins, ends = share[:1], share[1:]
+            begins, ends = self._part(np.array([low]), np.array([high]))
         some = ends > begins
         return begins[some], np.concatenate([[0], np.cumsum(ends[some] - begins[some])])
+
+    def _lists(self, trie: Trie) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the nodes, in ascending order, of the lists that are this task's, and of those that it has a part of."""
+        if trie.keys is not None:
+            mine = np.flatnonzero(trie.keys % self.workers % self.tasks == self.task)
+        else:
+            size = trie.shards.size or trie.nodes_stored
+            mine = np.sort(trie.shards.nodes(hosted(size, self.workers, self.tasks, self.task)))
+        if self.dealt is None or not self.dealt.any():
+            return mine, mine[:0]
+        dealt = np.flatnonzero(self.dealt)
+        parted = np.flatnonzero(np.isin(trie.keys, dealt)) if trie.keys is not None else trie.shards.nodes(dealt[dealt < size])
+        return np.setdiff1d(mine, parted), np.sort(parted)
+
+    def _part(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return this task's part of each stretch."""
+        lengths = np.maximum(ends - begins, 0)
+        return begins + self.task * lengths // self.tasks, begins + (self.task + 1) * lengths // self.tasks
 
     def _positions(self, first: int, last: int) -> NDArray[np.int64]:
         begins, numbers = self._stretches
@@ -61,13 +78,13 @@ class WorkerSeeds:
         return np.repeat(begins[low : high + 1] - numbers[low : high + 1], cuts[1:] - cuts[:-1]) + np.arange(first, last)
 
 
-def seeds_of_tasks(seed: BoundSeed, workers: int, tasks: int) -> list[int]:
+def seeds_of_tasks(seed: BoundSeed, workers: int, tasks: int, dealt: NDArray[np.bool_] | None = None) -> list[int]:
     """Return how many seeds the workers of each task have."""
     trie = seed.extender.trie
-    if trie.keyed and seed.positions == (0, len(trie)):
+    if dealt is None and trie.keyed and seed.positions == (0, len(trie)):
         owned = tuples_of_workers(trie, workers)
         return [int(owned[task::tasks].sum()) for task in range(tasks)]
-    return [len(WorkerSeeds(seed, workers, tasks, task)) for task in range(tasks)]
+    return [len(WorkerSeeds(seed, workers, tasks, task, dealt)) for task in range(tasks)]
 
 
 def hosted(size: int, workers: int, tasks: int, task: int) -> NDArray[np.int64]:
@@ -75,29 +92,37 @@ def hosted(size: int, workers: int, tasks: int, task: int) -> NDArray[np.int64]:
     return np.concatenate([np.arange(worker, size, workers) for worker in range(task, workers, tasks)])
 
 
-def tuple_bounds(trie: Trie) -> NDArray[np.int64]:
-    """Return, for each node of the first level, where its tuples begin among all of them."""
-    bounds: NDArray[Any] = trie.levels[0].offsets
-    for level in trie.levels[1:]:
-        bounds = level.offsets[bounds]
+def tuple_bounds(trie: Trie, level: int = 0) -> NDArray[np.int64]:
+    """Return, for each node of a level, where its tuples begin among all of them."""
+    bounds: NDArray[Any] = trie.levels[level].offsets
+    for below in trie.levels[level + 1 :]:
+        bounds = below.offsets[bounds]
     return bounds
+
+
+def tuples_of_codes(trie: Trie) -> NDArray[np.int64]:
+    """Return how many tuples of a trie have each code in the first column, which is a key."""
+    bounds = tuple_bounds(trie)
+    if trie.keys is not None:
+        return np.bincount(trie.keys, np.diff(bounds)).astype(np.int64)
+    if trie.places is not None:
+        nodes = trie.places.astype(np.int64)
+        return np.asarray(bounds[nodes + 1] - bounds[nodes])
+    lengths = np.diff(bounds)
+    return lengths[trie.shards.nodes(np.arange(len(lengths)))] if trie.shards.count > 1 else lengths
 
 
 def tuples_of_workers(trie: Trie, workers: int) -> NDArray[np.int64]:
     """Return how many tuples of a trie each worker owns; lists without a key are with every worker."""
     if not trie.keyed:
         return np.full(workers, len(trie))
-    shards, bounds = trie.shards, tuple_bounds(trie)
-    if trie.keys is not None:
-        return np.bincount(trie.keys % workers, np.diff(bounds), workers).astype(np.int64)
-    if trie.places is not None:
-        nodes = trie.places.astype(np.int64)
-        return np.bincount(np.arange(len(nodes)) % workers, bounds[nodes + 1] - bounds[nodes], workers).astype(np.int64)
-    if shards.count == workers:
-        return np.diff(bounds[[shards.first(worker) for worker in range(workers + 1)]])
-    lengths = np.diff(bounds)
-    if shards.count > 1:
-        lengths = lengths[shards.nodes(np.arange(len(lengths)))]
+    if trie.shards.count == workers and trie.keys is None and trie.places is None:
+        return np.diff(tuple_bounds(trie)[[trie.shards.first(worker) for worker in range(workers + 1)]])
+    return share_out(tuples_of_codes(trie), workers)
+
+
+def share_out(lengths: NDArray[np.int64], workers: int) -> NDArray[np.int64]:
+    """Return how many tuples each worker owns, given those of each code."""
     rounds = np.zeros(-(-len(lengths) // workers) * workers, np.int64)
     rounds[: len(lengths)] = lengths
     return np.asarray(rounds.reshape(-1, workers).sum(axis=0))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.blocks import Counts, Ranges, join, pack, unpack
+from bigjoin.dataflow.blocks import Counts, join, pack, unpack
 from bigjoin.index.trie import Codes
 from bigjoin.joins.extend import Counted
 from bigjoin.joins.queue import Queue
@@ -25,7 +25,7 @@ class WaitingFile:
         self.prefixes = self.proposals = self.bytes = self.codes = 0
         self._file = path.open("wb")
 
-    def put(self, counted: Counts | Ranges, keys: Codes | None = None) -> None:
+    def put(self, counted: Counts, keys: Codes | None = None) -> None:
         """Add prefixes, none of which has proposed anything yet; neighbours with the same key will propose from one list."""
         data, proposals = pack(counted), int(counted.counts.sum())
         self._file.write(np.array([len(data), proposals], np.int64).tobytes())
@@ -40,7 +40,7 @@ class WaitingFile:
         self._file.close()
 
 
-def codes_that_travel(counted: Counts | Ranges, keys: Codes | None) -> NDArray[np.int64]:
+def codes_that_travel(counted: Counts, keys: Codes | None) -> NDArray[np.int64]:
     """Return how many codes travel when each prefix proposes: its own, and the list that neighbours with its key share."""
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys is not None else np.arange(len(counted))
     codes = np.full(len(counted), len(counted.prefixes))
@@ -50,13 +50,12 @@ def codes_that_travel(counted: Counts | Ranges, keys: Codes | None) -> NDArray[n
 
 def read_waiting(path: str | Path, first: int, last: int, batch_size: int, code_type: Any) -> Iterator[Counted]:
     """Give the proposals number first..last - 1 of a file, in batches of at most B'; only a list longer than that is cut."""
-    for block, begin, end in stretches(path, first, last, code_type):
-        assert isinstance(block, Counts)
-        yield from batches(block, begin, end, batch_size)
+    for block in stretches(path, first, last, code_type):
+        yield from batches(block, 0, int(block.counts.sum()), batch_size)
 
 
-def stretches(path: str | Path, first: int, last: int, code_type: Any) -> Iterator[tuple[Counts | Ranges, int, int]]:
-    """Give the blocks that hold the proposals number first..last - 1 of a file, with the first and the last in each."""
+def stretches(path: str | Path, first: int, last: int, code_type: Any) -> Iterator[Counts]:
+    """Give the proposals number first..last - 1 of a file, block by block."""
     seen = 0
     with Path(path).open("rb") as file:
         while seen < last and (header := file.read(_HEADER)):
@@ -64,21 +63,16 @@ def stretches(path: str | Path, first: int, last: int, code_type: Any) -> Iterat
             if seen + proposals <= first:
                 file.seek(size, 1)
             else:
-                yield join([unpack(file.read(size), code_type)]), max(0, first - seen), min(proposals, last - seen)
+                block: Counts = join([unpack(file.read(size), code_type)])
+                yield block.cut(first - seen, last - seen)
             seen += proposals
 
 
 def batches(block: Counts, first: int, last: int, batch_size: int) -> Iterator[Counted]:
     """Give the proposals number first..last - 1 of a block, in batches of at most B'; only a list longer than that is cut."""
     queue = Queue(by_run=False)
-    queue.put(_cut(block, first, last))
+    cut = block.cut(first, last)
+    assert cut.starts is not None
+    queue.put(Counted(cut.prefixes, cut.proposers, cut.starts, cut.starts + cut.counts, np.ones(len(cut), np.bool_)))
     while queue.has(1):
         yield queue.take(batch_size)
-
-
-def _cut(block: Counts, first: int, last: int) -> Counted:
-    """Return a block's proposals number first..last - 1."""
-    before = np.cumsum(block.counts) - block.counts
-    starts = np.clip(first - before, 0, block.counts)
-    ends = np.clip(last - before, 0, block.counts)
-    return Counted(block.prefixes, block.proposers, starts, ends, np.ones(len(block), np.bool_)).where(ends > starts)

@@ -156,6 +156,14 @@ class BoundPlan:
     outputs: tuple[Output, ...]
     """A column for each term of the head."""
 
+    @property
+    def extenders(self) -> list[BoundExtender]:
+        """Everything whose lists are read for a prefix: all but the seed's own."""
+        found = [extender for extender, _ in self.seed.checks]
+        for step in self.steps:
+            found += [*step.extenders, *step.excluders, *(extender for extender, _ in step.checks)]
+        return found
+
 
 class Binder:
     """Binds the parts of a plan to an index, for an attribute order: what stands where in a prefix."""

@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from bigjoin import errors
 from bigjoin.dataflow.agenda import Waiting
 from bigjoin.dataflow.balance import Balance, Batch
-from bigjoin.dataflow.blocks import Ranges
+from bigjoin.dataflow.blocks import Counts
 from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, pack_arrays, packed, told, unpack_arrays
 from bigjoin.dataflow.managed import Manager, State, begin, exchanges_of, tries_of
 from bigjoin.dataflow.waiting import WaitingFile
@@ -255,7 +255,7 @@ class Task:
             **self.clock.receipt(),
         }
 
-    def wait(self, step: int, ranges: Ranges) -> None:
+    def wait(self, step: int, ranges: Counts) -> None:
         """Write ranges to the file of those that wait for a step."""
         if step not in self.files:
             self.files[step] = WaitingFile(Path(self.job.folder) / f"{uuid.uuid4().hex}.waiting")

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from bigjoin.dataflow.blocks import Block, join, pack, pieces, route, unpack
+from bigjoin.dataflow.blocks import Block, Spread, join, pack, pieces, route, unpack
 from bigjoin.spark.tasks import settle
 
 RECEIPT = -1
@@ -65,8 +65,8 @@ class Outbox:
         self.load = np.zeros(workers, np.int64)
         """Tuples that each worker will receive."""
 
-    def send(self, visit: int, block: Block, at: int) -> pa.RecordBatch:
-        """Return the rows that carry a block to the owners of the attribute at a position."""
+    def send(self, visit: int, block: Block | Spread, at: int) -> pa.RecordBatch:
+        """Return the rows that carry a block to the owners of the attribute at a position, or as it is spread."""
         rows = []
         for task, part in route(block, at, workers=self.workers, tasks=self.tasks, load=self.load):
             rows += [(task, pack(piece)) for piece in pieces(part, ROW_TUPLES)]

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from bigjoin import errors
+from bigjoin.dataflow.heavy import Heavy
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
 from bigjoin.index.versions import Phase
@@ -44,6 +45,8 @@ class Job:
     """The folder and the suffix of the files that matches are written to; without, they are counted."""
     signed: Signed | None = None
     """How matches are reported, if the plan is that of a delta query."""
+    heavy: Heavy | None = None
+    """The keys that are dealt out over all workers, if some are."""
     folder: str = ""
     """Where prefixes wait: a folder that every task sees."""
     name: str = field(default_factory=lambda: uuid.uuid4().hex)

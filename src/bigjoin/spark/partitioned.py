@@ -4,6 +4,8 @@ This is the paper's BiGJoin (sections 3.1 and 3.2). A round is one Spark job: ta
 prefixes that wait; blocks travel through the exchanges of that step and of the next ones, as far as a budget for each step
 allows; and prefixes that found their proposer when it was spent wait there in files. The driver only knows which files there
 are, and how many proposals each will make.
+
+The heavy-light strategy is the same but for heavy keys, which the driver finds before the first round (`dataflow/heavy.py`).
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from pyspark.sql import SparkSession
 
 from bigjoin import errors
 from bigjoin.dataflow.agenda import Agenda, Round, Slice, Waiting
-from bigjoin.dataflow.blocks import Block, Counts
-from bigjoin.dataflow.itinerary import Itinerary, Visit
-from bigjoin.dataflow.operators import Operators
+from bigjoin.dataflow.blocks import Counts
+from bigjoin.dataflow.heavy import find_heavy
+from bigjoin.dataflow.itinerary import Itinerary
+from bigjoin.dataflow.operators import Operators, Travels
 from bigjoin.dataflow.seeds import WorkerSeeds, seeds_of_tasks, tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.index.trie import Codes
@@ -53,9 +56,9 @@ def run(
     run_round: RunRound | None = None,
 ) -> Ran:
     """Run rounds until nothing waits."""
-    itinerary, steps, limited = Itinerary(job.bound), len(job.plan.steps), job.limit is not None
+    itinerary, steps, limited = Itinerary(job.bound, job.heavy), len(job.plan.steps), job.limit is not None
     agenda = Agenda(
-        seeds_of_tasks(job.bound.seed, job.workers, job.tasks),
+        seeds_of_tasks(job.bound.seed, job.workers, job.tasks, job.heavy.marks[0] if job.heavy else None),
         steps,
         job.workers,
         job.batch_size,
@@ -84,6 +87,11 @@ def run(
     return Ran(stats.matches, stats.parts, {**stats.report(job), "index_tuples": _index_tuples(job), "waiting": waited})
 
 
+def run_heavy_light(spark: SparkSession, job: Job, *, progress: Progress | None = None) -> Ran:
+    """Run rounds in which heavy keys are dealt out over all workers, and light ones stay whole."""
+    return run(spark, replace(job, heavy=find_heavy(job.bound, job.workers)), progress=progress)
+
+
 def _round(spark: SparkSession, job: Job, now: Round, exchanges: int) -> list[dict[str, Any]]:
     """Run one Spark job, and return the receipts of its tasks."""
     allowance = now.allowance // (exchanges + 1)
@@ -103,8 +111,8 @@ class Task:
     def __init__(self, job: Job, allowance: int, step: int | None, stage: int = 0) -> None:
         self.job, self.step, self.stage = job, step, stage
         self.clock = Clock()
-        last = Itinerary(job.bound).furthest(step)
-        options: dict[str, Any] = {"batch_size": job.batch_size, "allowance": allowance, "last": last}
+        last = Itinerary(job.bound, job.heavy).furthest(step)
+        options: dict[str, Any] = {"batch_size": job.batch_size, "allowance": allowance, "last": last, "heavy": job.heavy}
         self.operators = Operators(job.bound, self, counting=job.output is None, **options)
         self.numbers = {visit: n for n, visit in enumerate(self.operators.itinerary.visits)}
         self.files: dict[tuple[int, int], WaitingFile] = {}
@@ -129,9 +137,10 @@ class Task:
         for receipt in inbox.receipts:
             yield self.outbox.receipt(receipt)
 
-    def _begun(self, work: tuple[Slice, ...]) -> Iterator[tuple[Visit, Block]]:
+    def _begun(self, work: tuple[Slice, ...]) -> Travels:
         size, bound, step = self.job.batch_size, self.job.bound, self.step
-        seeds = WorkerSeeds(bound.seed, self.job.workers, self.job.tasks, self.outbox.task)
+        dealt = self.job.heavy.marks[0] if self.job.heavy else None
+        seeds = WorkerSeeds(bound.seed, self.job.workers, self.job.tasks, self.outbox.task, dealt)
         for part in work:
             if step is None:
                 for read, prefixes in seeds.read(part.first, part.last, size):
@@ -145,13 +154,13 @@ class Task:
                     if self.is_full:
                         return
 
-    def _visited(self, blocks: Iterator[Any]) -> Iterator[tuple[Visit, Block]]:
+    def _visited(self, blocks: Iterator[Any]) -> Travels:
         visits = self.operators.itinerary.visits
         for number, block in blocks:
             if not self.is_full:
                 yield from self.operators.visit(visits[number], block)
 
-    def _sent(self, travelling: Iterator[tuple[Visit, Block]]) -> Iterator[pa.RecordBatch]:
+    def _sent(self, travelling: Travels) -> Iterator[pa.RecordBatch]:
         """Give the rows that carry blocks further, and at their end the receipt."""
         said: dict[str, Any]
         try:
@@ -223,9 +232,10 @@ class Task:
 
 def _index_tuples(job: Job) -> dict[str, float]:
     """Return how many tuples of all lists that a plan reads a worker owns."""
-    bound = job.bound
-    used = [bound.seed.extender, *(check for check, _ in bound.seed.checks)]
-    for step in bound.steps:
-        used += [*step.extenders, *step.excluders, *(check for check, _ in step.checks)]
-    owned = sum(tuples_of_workers(trie, job.workers) for trie in {id(e.trie): e.trie for e in used}.values())
+    used = [job.bound.seed.extender, *job.bound.extenders]
+    owned: Any
+    if job.heavy is not None:
+        owned = job.heavy.tuples_of_workers(used)
+    else:
+        owned = sum(tuples_of_workers(trie, job.workers) for trie in {id(e.trie): e.trie for e in used}.values())
     return {"max": int(np.max(owned)), "mean": float(np.mean(owned))}

@@ -5,4 +5,8 @@ from __future__ import annotations
 from bigjoin.spark import balanced, partitioned
 from bigjoin.spark.results import Run
 
-IN_ROUNDS: dict[str, Run] = {"partitioned": partitioned.run, "balanced": balanced.run}
+IN_ROUNDS: dict[str, Run] = {
+    "partitioned": partitioned.run,
+    "heavy-light": partitioned.run_heavy_light,
+    "balanced": balanced.run,
+}

@@ -14,18 +14,20 @@ import bigjoin as bj
 from bigjoin.dataflow.agenda import Waiting
 from bigjoin.dataflow.balance import Balance, Batch
 from bigjoin.dataflow.blocks import Counts, join, pack, unpack
+from bigjoin.dataflow.forecast import forecast
 from bigjoin.dataflow.lookups import Dealing, Resolve, ask, entries_of_workers, pack_arrays, unpack_arrays
 from bigjoin.dataflow.seeds import tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, stretches
 from bigjoin.errors import BigjoinError
 from bigjoin.generators import Funnel, Hubs, Theory
 from bigjoin.indexing import build_index
-from bigjoin.joins.bind import BoundExtender
+from bigjoin.joins.bind import BoundExtender, bind
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.relations import Relations
 from bigjoin.spark import balanced
+from bigjoin.spark.choose import by_skew
 from bigjoin.spark.exchange import _ROW, RECEIPT
 from bigjoin.spark.job import Job
 from tests.dataflow import Balanced, Simulated
@@ -146,6 +148,50 @@ def test_no_worker_holds_the_list_of_a_hub(tmp_path):
         assert entries.sum() == 2 * len(trie) + keys  # membership, resolution and counts
         assert entries.max() <= 1.2 * entries.mean()
         assert tuples_of_workers(trie, workers).max() > 2 * len(trie) / workers
+
+
+# What auto expects
+
+
+@pytest.mark.parametrize("workers", [16, 64])
+@pytest.mark.parametrize("skew", SKEWED)
+def test_the_forecast_is_near_what_happens(skew, workers, tmp_path):
+    index, chosen, _ = skew(tmp_path, workers)
+    expected = forecast(bind(chosen, index), workers)
+    run = Simulated(chosen, index, tmp_path, workers=workers, tasks=2, batch_size=1 << 20, budget=1 << 24).run()
+    assert expected.skew == pytest.approx(run.load.max() / run.load.mean(), rel=0.2)
+    assert expected.mean >= 0.95 * run.load.mean()  # it does not know of what need not travel
+
+
+def test_auto_deals_out_what_is_hot(tmp_path):
+    index, chosen, _ = hubs(tmp_path, 64)
+    strategy, why = by_skew(chosen, index, 64)
+    assert strategy == "heavy-light"
+    assert "busiest would get 2.9 times its share" in why
+    assert by_skew(chosen, index, 1)[0] == "partitioned"
+
+
+def test_auto_deals_out_everything_where_keys_are_hot_that_have_few_tuples():
+    """Each b has one c, so no c has much of a relation; but as there are few b, each c is asked about much in the last step."""
+    many, keys, each = 2000, 4, 30
+    a, b = np.arange(many), np.arange(keys)
+    others = np.arange(keys, 100_000)
+    tables = {
+        "r": pa.table({"a": np.repeat(a, keys), "b": np.tile(b, many)}),
+        "s": pa.table({"b": np.concatenate([b, others]), "c": np.concatenate([b, others])}),
+        "t": pa.table(
+            {"c": np.concatenate([np.repeat(b, each), others]), "d": np.concatenate([np.tile(np.arange(each), keys), others])}
+        ),
+        "u": pa.table({"a": np.repeat(a, 20), "d": np.tile(np.arange(20), many)}),
+    }
+    query = parse("q(a, b, c, d) := r(a, b), s(b, c), t(c, d), u(a, d)")
+    index = Relations(tables)._index_for(query)
+    chosen = plan(query, index.statistics, order=("a", "b", "c", "d"))
+    strategy, why = by_skew(chosen, index, 64)
+    assert strategy == "balanced"
+    assert "owners of c" in why
+    assert "and pays" in why
+    assert by_skew(chosen, index, 4)[0] == "partitioned"
 
 
 # The parts

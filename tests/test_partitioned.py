@@ -31,6 +31,7 @@ from bigjoin.planner.agm import agm_bound
 from bigjoin.spark import choose, partitioned
 from bigjoin.spark.exchange import _ROW, RECEIPT
 from bigjoin.spark.job import Job
+from bigjoin.streaming.monitor import Watched
 from tests.dataflow import Simulated
 
 PAPER = ["triangle", "4-clique", "diamond", "house", "5-clique"]
@@ -338,6 +339,7 @@ def test_auto_takes_shared_while_a_machine_has_room(graph, monkeypatch):
     monkeypatch.setattr(choose, "_memory_here", lambda: graph.index.bytes)
     assert "partitioned (the index has" in graph.explain("triangle")
     assert graph.count("triangle").strategy == "partitioned"
+    assert graph.strategy_for_updates("auto", {"q": Watched(parse("triangle"))}, None) == "partitioned"
 
 
 @pytest.mark.spark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
@@ -18,7 +19,6 @@ from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import materialize
 from bigjoin.query.query import Query
-from bigjoin.spark.choose import choose
 from bigjoin.spark.session import scratch_directory
 from bigjoin.streaming.compaction import settled, settled_in_place
 from bigjoin.streaming.initial import count_here, is_small
@@ -164,7 +164,7 @@ class Graph(Verbs):
         """
         watched = watchable(queries, flags, listing=listing)
         options: dict[str, Any] = {
-            "strategy": self.strategy_for_updates(strategy),
+            "strategy": self.strategy_for_updates(strategy, watched, workers),
             "workers": workers,
             "batch_size": batch_size,
         }
@@ -225,7 +225,7 @@ class Graph(Verbs):
             output=None if output is None else str(Path(output).absolute()),
             order=order,
             window=None if window is None or time is None else (time, window),
-            strategy=self.strategy_for_updates(strategy),
+            strategy=self.strategy_for_updates(strategy, watched, workers),
             workers=workers,
             batch_size=batch_size,
             adopt=adopt,
@@ -247,10 +247,23 @@ class Graph(Verbs):
             return count_here(index, query)
         return int(self._over(index, spark=spark() if spark is not None else self._spark).count(query))
 
-    def strategy_for_updates(self, strategy: str) -> str:
-        """Return the strategy that delta queries run by."""
+    def strategy_for_updates(self, strategy: str, watched: Mapping[str, Watched], workers: int | None) -> str:
+        """Return the strategy that delta queries run by: that for all matches of the first query, as updates take its steps."""
         check_strategy(strategy, factorized=False)
-        return choose(self._session, self.index)[0] if strategy == "auto" else strategy
+        if strategy != "auto":
+            return strategy
+        first = next((one.query for one in watched.values()), None)
+        if first is None:
+            return "shared"  # nothing is asked
+        asked = (str(first), workers)
+        if asked not in self._strategies:  # once, so that all epochs have the same
+            self._strategies[asked] = self._choose(first, self.index.base, strategy, workers=workers, batch_size=None)[0]
+        return self._strategies[asked]
+
+    @cached_property
+    def _strategies(self) -> dict[tuple[str, int | None], str]:
+        """What `auto` has chosen for the updates of queries."""
+        return {}
 
     def close(self) -> None:
         """Remove the scratch index, if this graph owns one. Frames from `find` cannot be read afterwards."""

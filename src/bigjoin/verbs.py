@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, PROPOSALS, WORKERS, check_strategy
+from bigjoin.defaults import BATCH_SIZE, PROPOSALS, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.explain import explain
 from bigjoin.index.directory import Index
@@ -30,7 +30,7 @@ from bigjoin.query.statistics import Statistics
 from bigjoin.spark import results, shared
 from bigjoin.spark.choose import choose
 from bigjoin.spark.frames import schema_of_frame, write_frame
-from bigjoin.spark.job import MOST_WORKERS, Job
+from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.session import get_session, parallelism
 from bigjoin.spark.strategies import IN_ROUNDS
 
@@ -119,7 +119,7 @@ class Verbs(ABC):
         progress: Callable[[float], None] | None,
     ) -> Count:
         started = time.perf_counter()
-        chosen = self._choose(index, strategy, workers=(workers, 1), batch_size=(batch_size, 1))
+        chosen, _ = self._choose(asked, index, strategy, workers=workers, batch_size=batch_size)
         if chosen in IN_ROUNDS:
             dealt = self._dealt(asked, index, workers, batch_size)
             planned, dealt_to = time.perf_counter(), dealt.workers
@@ -141,7 +141,7 @@ class Verbs(ABC):
     def _count_rows(self, asked: Query, index: Index, strategy: str, workers: int | None, batch_size: int | None) -> Count:
         """Count rows that differ, by Spark."""
         started = time.perf_counter()
-        chosen = self._choose(index, strategy, workers=(workers, 1), batch_size=(batch_size, 1))
+        chosen, _ = self._choose(asked, index, strategy, workers=workers, batch_size=batch_size)
         if not asked.head:
             asked = replace(asked, head=asked.attributes[:1])
             number = int(self.exists(asked, strategy=strategy, workers=workers, batch_size=batch_size))
@@ -204,7 +204,7 @@ class Verbs(ABC):
         asked = _query(query, flags)
         _check_head(asked, factorized=factorized)
         index = self._index_for(asked)
-        chosen = self._choose(index, strategy, factorized, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
+        chosen, _ = self._choose(asked, index, strategy, factorized, workers=workers, batch_size=batch_size, limit=limit)
         distinct = asked.deduplicate and asked.projects
         options = (index, workers, batch_size, None if distinct else limit)
         parts = _branches(asked, index)
@@ -241,7 +241,7 @@ class Verbs(ABC):
         asked, suffix = _query(query, flags), target.suffix.lower()
         _check_head(asked, factorized=factorized)
         index = self._index_for(asked)
-        chosen = self._choose(index, strategy, factorized, workers=(workers, 1), batch_size=(batch_size, 1), limit=(limit, 0))
+        chosen, _ = self._choose(asked, index, strategy, factorized, workers=workers, batch_size=batch_size, limit=limit)
         first, *others = _branches(asked, index)
         with staging(target) as folder:
             if others or (asked.deduplicate and asked.projects):
@@ -279,8 +279,7 @@ class Verbs(ABC):
         stats = None
         if analyze:
             stats = self.count(asked, strategy=strategy, workers=workers, batch_size=batch_size).stats
-        chosen = self._choose(index, strategy, workers=(workers, 1), batch_size=(batch_size, 1))
-        why = choose(self._session, index)[1] if strategy == "auto" else "as asked for"
+        chosen, why = self._choose(asked, index, strategy, workers=workers, batch_size=batch_size)
         text = Explanation(explain(asked, index.statistics, delta=delta, strategy=f"{chosen} ({why})", stats=stats))
         text.stats = stats
         return text
@@ -312,9 +311,7 @@ class Verbs(ABC):
     def _dealt(self, query: Query, index: Index, workers: int | None, batch_size: int | None, limit: int | None = None) -> Job:
         """Return the job of a strategy that works in rounds."""
         cores = parallelism(self.spark)
-        many = workers or (index.shards if index.shards > 1 else WORKERS * cores)
-        if many > MOST_WORKERS:
-            raise BigjoinError(f"workers is {many}; it must be at most {MOST_WORKERS:,}")
+        many = worker_count(index, workers, cores)
         chosen = plan(query, index.statistics)
         return Job(chosen, index, many, min(cores, many), batch_size or PROPOSALS, limit)
 
@@ -328,17 +325,29 @@ class Verbs(ABC):
             self._count_jobs[asked] = job, shared.counts(self.spark, job)
         return self._count_jobs[asked]
 
-    def _choose(self, index: Index, strategy: str, factorized: bool = False, **values: tuple[int | None, int]) -> str:
-        """Return the strategy; refuse an unknown one, a number below the least it may be, and an index that is gone."""
+    def _choose(
+        self,
+        query: Query,
+        index: Index,
+        strategy: str,
+        factorized: bool = False,
+        *,
+        workers: int | None,
+        batch_size: int | None,
+        limit: int | None = None,
+    ) -> tuple[str, str]:
+        """Return the strategy and why; refuse an unknown one, a number below the least it may be, and an index that is gone."""
         check_strategy(strategy, factorized=factorized)
-        for name, (value, least) in values.items():
+        for name, value, least in (("workers", workers, 1), ("batch_size", batch_size, 1), ("limit", limit, 0)):
             if value is not None and value < least:
                 raise BigjoinError(f"{name} is {value}; it must be at least {least}")
         if not index.path.exists():
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
         if strategy != "auto":
-            return strategy
-        return "shared" if factorized else choose(self._session, index)[0]
+            return strategy, "as asked for"
+        if factorized:
+            return "shared", "which alone finds factorized matches"
+        return choose(self._session, index, partial(plan, _branches(query, index)[0], index.statistics), workers)
 
 
 def _query(query: str | Query, flags: Flags) -> Query:

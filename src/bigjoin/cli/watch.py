@@ -74,7 +74,7 @@ def watch(
             output=None if output is None else Path(output),
             order=order,
             window=None if window is None or time is None else Window(time, window),
-            strategy=graph.strategy_for_updates(options.strategy),
+            strategy=graph.strategy_for_updates(options.strategy, watched, options.workers),
             workers=options.workers,
             batch_size=options.batch_size,
         )

@@ -1,20 +1,22 @@
-"""What the partitioned strategy would ask of its workers: a sample of prefixes goes through the plan, and visits owners.
+"""What a strategy would ask of its workers: a sample of prefixes goes through the plan, and visits the owners of its keys.
 
 Each prefix of a step visits the owner of every key to be counted, and each of its candidates those that did not propose it. A
 sample, taken evenly from seeds and then from candidates, visits the owners in proportion. So the owner that gets most of the
-sample gets most of the work, by about as much.
+sample gets most of the work, by about as much. Where keys are heavy, all workers share what is asked of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.dataflow.heavy import Heavy
 from bigjoin.dataflow.itinerary import owner
 from bigjoin.index.trie import Codes
-from bigjoin.joins.bind import BoundPlan, BoundStep
+from bigjoin.joins.bind import BoundPlan
 from bigjoin.joins.extend import Counted, check, extend, minimum_counts
 from bigjoin.joins.seeds import decide
 
@@ -36,17 +38,16 @@ class Forecast:
         """How many times longer the critical path is than it would be if all workers had the same to do."""
         return self.most / self.mean if self.mean else 1.0
 
-    def visit(self, attribute: str, owners: Codes, weights: NDArray[np.float64], workers: int) -> None:
-        """Note that owners of codes are visited."""
-        load = np.bincount(owners.astype(np.int64) % workers, weights, workers)
+    def visit(self, attribute: str, load: NDArray[np.float64]) -> None:
+        """Note that the owners of an attribute receive so much in an exchange."""
         self.most += load.max()
         self.mean += load.mean()
         if load.any():
             self.hottest = max(self.hottest, (float(load.max() / load.mean()), attribute))
 
 
-def forecast(plan: BoundPlan, workers: int) -> Forecast:
-    """Return what to expect of the partitioned strategy with so many workers."""
+def forecast(plan: BoundPlan, workers: int, heavy: Heavy | None = None) -> Forecast:
+    """Return what to expect of the partitioned strategy with so many workers, or with heavy keys of the heavy-light one."""
     found = Forecast()
     first, last = plan.seed.positions
     if last <= first:
@@ -56,13 +57,20 @@ def forecast(plan: BoundPlan, workers: int) -> Forecast:
     prefixes = check(plan.seed.checks, np.compress(kept, prefixes, axis=1))
     weight = (last - first) / len(positions)
     for step in plan.steps:
-        if not prefixes.shape[1]:
-            break
         counts, proposers = minimum_counts(step, prefixes)
-        _visit(found, plan, step, prefixes, counts, proposers, weight, workers)
         total = int(counts.sum())
         if not total:
             break
+        owners = [owner(extender) for extender in step.extenders]
+        for at in dict.fromkeys(owners):
+            if at is not None:
+                attribute, keys = plan.plan.attributes[at], prefixes[at]
+                spread = np.zeros(len(keys), np.bool_) if heavy is None else heavy.has(at, keys)
+                elsewhere = np.array([other != at for other in owners])[proposers]
+                found.visit(attribute, weight * _load(keys[~spread], np.ones(int((~spread).sum())), workers))
+                asked = counts * elsewhere
+                shared = asked[spread].sum() / workers
+                found.visit(attribute, weight * (_load(keys[~spread], asked[~spread], workers) + shared))
         chosen = np.unique(np.linspace(0, total - 1, min(SAMPLE, total)).astype(np.int64))
         rows = np.searchsorted(np.cumsum(counts), chosen, side="right")
         starts = chosen - (np.cumsum(counts) - counts)[rows]
@@ -71,22 +79,6 @@ def forecast(plan: BoundPlan, workers: int) -> Forecast:
     return found
 
 
-def _visit(
-    found: Forecast,
-    plan: BoundPlan,
-    step: BoundStep,
-    prefixes: Codes,
-    counts: NDArray[np.int64],
-    proposers: NDArray[np.uint8],
-    weight: float,
-    workers: int,
-) -> None:
-    """Note the owners that prefixes of a step visit, and those that their candidates do."""
-    owners = [owner(extender) for extender in step.extenders]
-    for at in dict.fromkeys(owners):
-        if at is None:
-            continue
-        attribute = plan.plan.attributes[at]
-        found.visit(attribute, prefixes[at], np.full(prefixes.shape[1], weight), workers)
-        elsewhere = np.array([o != at for o in owners])[proposers]
-        found.visit(attribute, prefixes[at], counts * elsewhere * weight, workers)
+def _load(keys: Codes, weights: NDArray[Any], workers: int) -> NDArray[np.float64]:
+    """Return what the owner of each key receives, worker by worker."""
+    return np.bincount(keys.astype(np.int64) % workers, weights, workers).astype(np.float64)

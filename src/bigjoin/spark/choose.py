@@ -1,29 +1,64 @@
-"""Which strategy `auto` takes, and why: the whole index for every task while a machine has room for it."""
+"""Which strategy `auto` takes, and why: the whole index for every task while a machine has room for it, else by skew.
+
+Where the index is dealt out, a round takes as long as its busiest worker. So the forecast of the critical path, compared with what
+it would be if all had the same to do, is multiplied by what a strategy costs beside `partitioned`, and the least product wins.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from bigjoin.dataflow.forecast import forecast
+from bigjoin.dataflow.heavy import find_heavy
 from bigjoin.index.directory import Index
+from bigjoin.joins.bind import bind
+from bigjoin.query.plan import Plan
+from bigjoin.spark.job import worker_count
+from bigjoin.spark.session import parallelism
 
 SHARE = 2
 """An index is mapped by every task if it fills at most one part in so many of the memory."""
 
+HEAVY_LIGHT = 1.2
+"""What heavy-light costs beside partitioned, in seconds of its tasks: 1.0 to 1.3 (docs/skew.md)."""
+
+BALANCED = 4.0
+"""What balanced costs beside partitioned, in seconds of its tasks, with the little skew that is left: 3 to 5 (docs/skew.md)."""
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
-def choose(spark: SparkSession | None, index: Index) -> tuple[str, str]:
-    """Return the strategy for an index, and the reason."""
+def choose(spark: SparkSession | None, index: Index, plan: Callable[[], Plan], workers: int | None = None) -> tuple[str, str]:
+    """Return the strategy for a plan over an index, and the reason; the plan is made if skew matters."""
     memory, whose = _memory(spark)
     size = index.own_bytes
-    shared = size * SHARE <= memory
     sizes = f"the index has {_shown(size)}, {whose} {_shown(memory)}"
-    return ("shared", f"{sizes}: every task maps all of it") if shared else ("partitioned", f"{sizes}: each worker owns a part")
+    if size * SHARE <= memory:
+        return "shared", f"{sizes}: every task maps all of it"
+    many = worker_count(index, workers, parallelism(spark) if spark is not None else os.cpu_count() or 1)
+    strategy, why = by_skew(plan(), index, many)
+    return strategy, f"{sizes}; {why}"
+
+
+def by_skew(plan: Plan, index: Index, workers: int) -> tuple[str, str]:
+    """Return the strategy for an index that is dealt out to workers, and the reason."""
+    bound = bind(plan, index)
+    plain, spread = forecast(bound, workers), forecast(bound, workers, find_heavy(bound, workers))
+    costs = {"partitioned": plain.skew, "heavy-light": HEAVY_LIGHT * spread.skew, "balanced": BALANCED}
+    chosen = min(costs, key=lambda name: costs[name])
+    said = f"with {workers} workers, the busiest would get {plain.skew:.1f} times its share where each worker owns a part"
+    if plain.skew > 1.05:
+        said += f" (most of all the owners of {plain.hottest[1]})"
+    said += f", {spread.skew:.1f} times where hubs are dealt out"
+    if chosen == "balanced":
+        said += f"; to deal out everything costs {BALANCED:g} times as much, and pays"
+    return chosen, said
 
 
 def _memory(spark: SparkSession | None) -> tuple[int, str]:

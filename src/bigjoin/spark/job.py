@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 
 from bigjoin import errors
 from bigjoin.dataflow.heavy import Heavy
+from bigjoin.defaults import WORKERS
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
 from bigjoin.index.versions import Phase
@@ -71,6 +72,14 @@ class Job:
 
 
 _bound: dict[str, BoundPlan] = {}
+
+
+def worker_count(index: Index, asked: int | None, cores: int) -> int:
+    """Return how many workers there are: as asked for, one for each shard of an index, or some for each core."""
+    many = asked or (index.shards if index.shards > 1 else WORKERS * cores)
+    if many > MOST_WORKERS:
+        raise errors.BigjoinError(f"workers is {many}; it must be at most {MOST_WORKERS:,}")
+    return many
 
 
 class Matches:

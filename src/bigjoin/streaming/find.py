@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, PROPOSALS, WORKERS
+from bigjoin.defaults import BATCH_SIZE, PROPOSALS
 from bigjoin.index.directory import Index
 from bigjoin.index.run import Run, in_threads, in_turn
 from bigjoin.index.versions import Phase, begun
@@ -25,7 +25,7 @@ from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.spark import results
-from bigjoin.spark.job import Job
+from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.matches import MatchFile, schema_of
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.shared import RANGES_PER_TASK
@@ -184,7 +184,7 @@ def _by_exchange(
 ) -> None:
     """Run delta queries under a strategy that works in rounds."""
     cores = parallelism(spark)
-    many = workers or max(index.shards, WORKERS * cores)
+    many = worker_count(index, workers, cores)
     for number, insert in _work(plan, index):
         signed, phase = Signed(plan, plan.queries[number], insert), Phase(begun(index), index, insert)
         job = Job(signed.dq.plan, phase, many, min(cores, many), batch_size or PROPOSALS)

@@ -1,6 +1,6 @@
 """Which strategy `auto` takes, and why: the whole index for every task while a machine has room for it, else by skew.
 
-Where the index is dealt out, a round takes as long as its busiest worker. So the forecast of the critical path, compared with what
+A round takes as long as its busiest worker. So the forecast of the critical path where the index is dealt out, relative to what
 it would be if all had the same to do, is multiplied by what a strategy costs beside `partitioned`, and the least product wins.
 """
 

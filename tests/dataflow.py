@@ -11,9 +11,10 @@ from bigjoin.dataflow.agenda import Agenda, Waiting
 from bigjoin.dataflow.balance import Balance
 from bigjoin.dataflow.blocks import Spread, join, pack, route, unpack
 from bigjoin.dataflow.heavy import find_heavy
-from bigjoin.dataflow.lookups import Dealing, pack_arrays, told, unpack_arrays
+from bigjoin.dataflow.lookups import Dealing, tuples_said
 from bigjoin.dataflow.managed import Manager, State, begin
 from bigjoin.dataflow.operators import Operators
+from bigjoin.dataflow.packing import pack_arrays, unpack_arrays
 from bigjoin.dataflow.seeds import WorkerSeeds
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.joins.bind import bind
@@ -159,8 +160,10 @@ class Balanced:
         self.tallies = []
         self.loads = []
         """Of each exchange: its kind, what was dealt to a worker at most, and the requests that each worker got."""
+        self.answers = []
+        """Of each exchange: what was dealt to a worker at most, and the answers that each got."""
         self.dealt = []
-        self.sent = 0
+        self.sent = self.ranges = 0
 
     def run(self):
         while (batch := self.balance.next_batch()) is not None:
@@ -175,8 +178,8 @@ class Balanced:
                 waiting.append(Waiting(str(file.path), step, 0, 0, file.prefixes, file.proposals, file.bytes, file.codes))
             self.files = {}
             self.balance.add(waiting)
-        assert self.balance.most_new <= 2
-        assert self.balance.most_waiting <= 4
+        assert self.balance.most_new <= 1 + 1 / self.balance.batch_size  # what is cut in a deal waits twice
+        assert self.balance.most_waiting <= 2 + 1 / self.balance.batch_size
         return self
 
     def _batch(self, batch, dealt):
@@ -185,28 +188,32 @@ class Balanced:
 
         states, managers = {}, [fresh() for _ in range(self.dealing.workers)]
         for worker, slices in enumerate(batch.work):
-            state = begin(managers[worker], slices)
+            tuples, state = begin(managers[worker], slices)
+            self.sent += tuples
+            self.ranges += tuples
             if state is not None:
                 states[worker] = state
-                self.sent += len(state.proposers)
         for exchange in range(len(managers[0].exchanges)):
             requests = sum(manager.load for manager in managers)
-            self.loads.append((type(managers[0].exchanges[exchange][0]).__name__, dealt, requests))
+            answered = np.zeros(self.dealing.workers, np.int64)
+            self.loads.append((type(managers[0].exchanges[exchange][0][0]).__name__, dealt, requests))
+            self.answers.append((dealt, answered))
             self.sent += int(requests.sum())
             for manager in managers:
                 manager.load[:] = 0
             arrived = {}
             for worker, state in states.items():
-                answers = defaultdict(list)
+                answers = defaultdict(dict)
                 for number, asked in state.asked.items():
                     for task, request in enumerate(asked.requests):
                         if not len(request[0]):
                             continue
                         request = unpack_arrays(pack_arrays(request))
-                        answers[number].append(managers[worker].answer(exchange, number, request, task))
-                        self.sent += told(answers[number][-1][0])
-                managers[worker].load[:] = 0
+                        said = self.answering(task, managers[worker]).answer(exchange, number, request, task)
+                        answers[number][task] = unpack_arrays(pack_arrays(said))
+                        answered[worker] += tuples_said(said[0])
                 arrived[worker] = State.of(unpack_arrays(pack_arrays(state.arrays()))), dict(answers)
+            self.sent += int(answered.sum())
             after = {w: managers[w].advance(exchange, *arrived[w]) for w in arrived}
             states = {w: state for w, state in after.items() if state is not None}
         self.tallies += [manager.tally for manager in managers]
@@ -222,10 +229,17 @@ class Balanced:
         columns = np.concatenate(self.matches, axis=1) if self.matches else np.empty((len(self.plan.plan.attributes), 0))
         return sorted(zip(*columns.tolist(), strict=True))
 
-    def wait(self, step, ranges):
+    is_full = False
+
+    def answering(self, task, manager):
+        """Who answers at a task: the same as who asks, in one process."""
+        return manager
+
+    def wait(self, step, stop, counted, keys):
+        assert (stop, keys) == (0, None)
         if step not in self.files:
             self.files[step] = WaitingFile(self.folder / f"{len(list(self.folder.iterdir()))}.waiting")
-        self.files[step].put(ranges)
+        self.files[step].put(counted)
 
     def match(self, matches):
         self.matches.append(matches.copy())

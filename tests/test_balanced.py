@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from math import log2
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,17 +12,22 @@ import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
+from bigjoin.dataflow import lookups
 from bigjoin.dataflow.agenda import Waiting
-from bigjoin.dataflow.balance import Balance, Batch
+from bigjoin.dataflow.balance import Balance
 from bigjoin.dataflow.blocks import Counts, join, pack, unpack
 from bigjoin.dataflow.forecast import forecast
-from bigjoin.dataflow.lookups import Dealing, Resolve, ask, entries_of_workers, pack_arrays, unpack_arrays
+from bigjoin.dataflow.lookups import Dealing, Resolve, ask, ask_ranges, entries_of_workers, gathered
+from bigjoin.dataflow.managed import Manager, exchanges_of, tries_of
+from bigjoin.dataflow.packing import pack_arrays, unpack_arrays
 from bigjoin.dataflow.seeds import tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, stretches
 from bigjoin.errors import BigjoinError
 from bigjoin.generators import Funnel, Hubs, Theory
+from bigjoin.index.versions import Phase, _deltas, begun, versions_of
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import BoundExtender, bind
+from bigjoin.joins.changes import Signed
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
@@ -30,8 +36,13 @@ from bigjoin.spark import balanced
 from bigjoin.spark.choose import by_skew
 from bigjoin.spark.exchange import _ROW, RECEIPT
 from bigjoin.spark.job import Job
+from bigjoin.streaming import monitor
+from bigjoin.streaming.find import Found, _work
+from bigjoin.streaming.monitor import Monitor, Watched
 from tests.dataflow import Balanced, Simulated
 from tests.test_partitioned import scattered
+
+SIZES = (10, 1, 25, 100, 3, 51)
 
 LOG = 40
 """Bits of the input times the largest output, about: the other bound of theorem 3.4 on B' / w."""
@@ -106,7 +117,10 @@ def test_no_worker_is_asked_more_than_its_share_under_any_skew(skew, workers, tm
     assert run.count == count
     for kind, dealt, load in run.loads:
         assert load.max() <= 1.2 * max(load.mean(), dealt) + workers, kind
-        assert load.sum() <= max(1, len(chosen.steps[0].extenders)) * workers * batch_size
+        assert load.sum() <= len(chosen.steps[0].extenders) * workers * batch_size
+    for dealt, answered in run.answers:
+        assert answered.max() <= len(chosen.steps[0].extenders) * dealt
+    assert run.sent == sum(int(load.sum()) for _, _, load in run.loads) + sum(int(a.sum()) for _, a in run.answers) + run.ranges
     lopsided = Simulated(chosen, index, tmp_path, workers=workers, tasks=2, batch_size=1 << 20, budget=1 << 24).run()
     assert lopsided.count == count
     assert lopsided.load.max() > 1.9 * lopsided.load.mean()
@@ -139,14 +153,14 @@ def test_batches_keep_the_bounds_of_the_proof(tmp_path):
     assert 0 < run.balance.most_waiting <= 2
 
 
-def test_no_worker_holds_the_list_of_a_hub(tmp_path):
+def test_no_worker_holds_the_list_of_a_hub(tmp_path, monkeypatch):
+    monkeypatch.setattr(lookups, "CHUNK", 1000)  # which cuts lists
     index = build_index(table_of(Hubs(5000, 30_000, hubs=2)), tmp_path / "index", directed=False)
     trie = index.extensions("edge", (0, 1))
     for workers in (16, 64):
-        entries = entries_of_workers(trie, Dealing(workers, 2, 9))
-        keys = np.count_nonzero(np.diff(trie.offsets))
-        assert entries.sum() == 2 * len(trie) + keys  # membership, resolution and counts
-        assert entries.max() <= 1.2 * entries.mean()
+        held = entries_of_workers(trie, Dealing(workers, 2, 9))
+        assert held.sum() == entries(trie)
+        assert held.max() <= 1.2 * held.mean()
         assert tuples_of_workers(trie, workers).max() > 2 * len(trie) / workers
 
 
@@ -208,18 +222,21 @@ def test_a_deal_is_even_and_its_remainder_rotates():
             assert part.first == at
             at = part.last
     assert at == 1005
-    files = [Waiting(str(n), 0, 0, 0, 3, n, 1, n) for n in (10, 1, 25, 100, 3, 50)]
+    files = [Waiting(str(n), 0, 0, 0, 3, n, 1, n) for n in SIZES]
     balance.add(files)
     balance.batch_size = 5
     taken = []
+    at = []
     while (batch := balance.next_batch()) is not None:
         sizes = np.array([sum(part.last - part.first for part in parts) for parts in batch.work])
         extra += sizes - sizes.min()
+        at.append(tuple(np.flatnonzero(sizes > sizes.min())))
         assert sizes.max() - sizes.min() <= 1
         assert sum(len(parts) for parts in batch.work) <= len(files) + 7
         taken += [(part.file, k) for parts in batch.work for part in parts for k in range(part.first, part.last)]
-    assert taken == [(str(n), k) for n in (10, 1, 25, 100, 3, 50) for k in range(n)]
+    assert taken == [(str(n), k) for n in SIZES for k in range(n)]
     assert extra.max() - extra.min() <= 1
+    assert balance.turn == (1000 + sum(SIZES)) % 7  # the next that gets one more
 
 
 def test_a_batch_begins_when_all_workers_have_work():
@@ -275,55 +292,163 @@ def test_equal_lookups_travel_once(kind):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7, 64])
-def test_positions_are_resolved_by_all_workers_alike(workers, tmp_path):
-    index = scattered(tmp_path, vertices=30, edges=700)
+def test_extensions_are_resolved_by_all_workers_alike(workers, tmp_path):
+    index = scattered(tmp_path, vertices=12, edges=700)
     trie = index.extensions("edge", (0, 1))
     dealing, load = Dealing(workers, min(3, workers), 7), np.zeros(workers, np.int64)
-    starts = np.array([50, 20, 300, 25, 0, 299, 50])
-    ends = np.array([90, 30, 301, 60, 1, 320, 51])
-    lookup = Resolve(BoundExtender(trie, (0,), 1))
-    asked = lookup.ask(starts, ends, dealing, load)
-    wanted = {p for a, b in zip(starts, ends, strict=True) for p in range(a, b)}
+    keys = np.array([[3, 1, 3, 0, 1, 3, 9]], np.uint32)
+    starts = np.array([5, 0, 2, 11, 3, 4, 1])
+    ends = np.minimum(np.array([9, 4, 6, 12, 8, 5, 3]), np.diff(trie.offsets)[keys[0]])
+    lookup = Resolve(BoundExtender(trie, (0,), 1), 0)
+    asked = ask_ranges(keys, starts, ends, dealing, load)
+    wanted = {(key, k) for key, a, b in zip(keys[0].tolist(), starts, ends, strict=True) for k in range(a, b)}
     assert load.sum() == len(wanted)
-    assert load.max() - load.min() <= 2 * len(asked.ranges[0])
-    answers = [lookup.answer(request, dealing, task, np.uint32)[0] for task, request in enumerate(asked.requests)]
-    codes = lookup.gathered(asked, answers, dealing)
-    for slot, a, b in zip(asked.slots, starts, ends, strict=True):
-        assert codes[slot : slot + b - a].tolist() == trie.values[a:b].tolist()
+    answers = {}
+    for task, request in enumerate(asked.requests):
+        if len(request[0]):
+            (answers[task],) = lookup.answer(request, dealing, task, np.uint32)
+            assert len(answers[task])  # only those are asked who know something
+    codes = gathered(asked, answers, dealing)
+    assert len(codes) == len(wanted)
+    for slot, key, a, b in zip(asked.slots, keys[0], starts, ends, strict=True):
+        head = trie.offsets[key]
+        assert codes[slot : slot + b - a].tolist() == trie.values[head + a : head + b].tolist()
 
 
-def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
-    index = scattered(tmp_path, vertices=60, edges=3000)
-    job = Job(plan(parse("4-clique"), index.statistics), index, 7, 3, 1000, folder=str(tmp_path))
-    balance = Balance(job.bound.seed.positions, 2, 7, 200)
-    batch = balance.next_batch()
-    assert isinstance(batch, Batch)
-
-    def sent(rows):
-        return [row for row in pa.Table.from_batches(list(rows)).to_pylist() if row["visit"] not in (RECEIPT, balanced.STATE)]
-
-    first = [row for task in range(3) for row in sent(balanced.Task(job, batch, 0).begin(task))]
-    assert first == [row for task in range(3) for row in sent(balanced.Task(job, batch, 0).begin(task))]
-    arriving = sorted((row for row in first if row["task"] == 1), key=lambda row: (row["source"], row["sequence"]))
-
-    def answered(size):
-        """However Spark cuts the rows into batches."""
-        batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
-        return sent(balanced.Task(job, batch, 1).answer(batches))
-
-    assert answered(1000)
-    assert answered(1000) == answered(1) == answered(7)
+def test_nobody_can_choose_places_that_lie_with_one_worker():
+    """Each w-th extension of a list, and the first of many lists."""
+    workers, many = 16, 3000
+    for keys, places in ((np.zeros(many), np.arange(many) * workers), (np.arange(many) * workers, np.zeros(many))):
+        load = np.zeros(workers, np.int64)
+        starts = places.astype(np.int64)
+        ask_ranges(keys.astype(np.uint32)[None], starts, starts + 1, Dealing(workers, 2, 5), load)
+        assert load.sum() == many
+        assert load.max() <= 1.4 * load.mean()
 
 
-def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path):
+def stages(job, batch, *, cut=1000, write=None):
+    """Run the stages of a round task by task, without Spark, twice each; give what they send, and at the end the receipts."""
+    exchanges = exchanges_of(job.bound, batch.step)
+    rows = []
+    for stage in range(2 * len(exchanges) + 1):
+        sent = []
+        for task in range(job.tasks):
+            arriving = sorted((r for r in rows if r["task"] == task), key=lambda r: (r["source"], r["sequence"]))
+            again = [_stage(job, batch, stage, task, arriving, size) for size in (cut, 1)]
+            assert _without_names(again[0]) == _without_names(again[1])
+            sent += again[1]
+        if write is not None:
+            write(stage, sent)
+        rows = sent
+    return [json.loads(row["payload"]) for row in rows if row["visit"] == RECEIPT]
+
+
+def _stage(job, batch, stage, task, arriving, size):
+    mine = balanced.Task(job, batch, stage)
+    batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
+    given = mine.begin(task) if stage == 0 else mine.answer(batches) if stage % 2 else mine.advance(batches)
+    return pa.Table.from_batches(list(given), _ROW).to_pylist()
+
+
+def _without_names(rows):
+    """Rows as they are sent again: states by what they hold, receipts by what they tell but time and names."""
+    found = []
+    for row in rows:
+        payload = row["payload"]
+        if row["visit"] == balanced.STATE and Path(payload.decode()).exists():
+            payload = Path(payload.decode()).read_bytes()
+        if row["visit"] == RECEIPT:
+            said = json.loads(payload)
+            if "error" in said:
+                continue
+            files = [Path(file["file"]).read_bytes() for file in said["waiting"]]
+            payload = [files, *(said[name] for name in ("prefixes", "candidates", "matches", "load", "dealt", "bytes"))]
+        found.append({**row, "payload": payload})
+    return found
+
+
+@pytest.mark.parametrize("piece", [8, 1 << 20])
+def test_a_task_that_runs_again_sends_the_same_bytes(piece, tmp_path, monkeypatch):
+    monkeypatch.setattr(balanced, "PIECE", piece)
+    index = scattered(tmp_path, vertices=30, edges=300)
+    chosen = plan(parse("4-clique"), index.statistics)
+    job = Job(chosen, index, 7, 3, 60, folder=str(tmp_path), name="1" * 32)
+    balance = Balance(job.bound.seed.positions, len(chosen.steps), 7, 60)
+    found, rounds = 0, 0
+    while (batch := balance.next_batch()) is not None:
+        receipts = stages(job, batch, cut=7)
+        found += sum(receipt["matches"] for receipt in receipts)
+        balance.add([Waiting(**file) for receipt in receipts for file in receipt["waiting"]])
+        rounds += 1
+    assert rounds > 3
+    assert found == Simulated(chosen, index, tmp_path / "index").run().count > 0
+
+
+def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path, monkeypatch):
     index = scattered(tmp_path, vertices=60, edges=600)
-    job = Job(plan(parse("triangle"), index.statistics), index, 1, 1, 1000, folder="/nowhere")
-    batch = Balance(job.bound.seed.positions, 1, 1, 1000).next_batch()
-    (row,) = list(balanced.Task(job, batch, 0).begin(0))[-1:]
-    said = json.loads(row.column("payload")[0].as_py())
-    assert said["error"] == "OutputError"
-    assert "/nowhere" in said["message"]
-    assert "BIGJOIN_SCRATCH" in said["message"]
+    folder = tmp_path / "full"
+    job = Job(plan(parse("triangle"), index.statistics), index, 4, 2, 1000, folder=str(folder))
+    batch = Balance(job.bound.seed.positions, 1, 4, 1000).next_batch()
+    said = stages(job, batch)  # to the last stage: nobody waits for what was not written
+    assert {receipt["error"] for receipt in said if "error" in receipt} == {"OutputError"}
+    assert "full" in said[0]["message"]
+    assert "BIGJOIN_SCRATCH" in said[0]["message"]
+
+
+def entries(trie):
+    """Membership, resolution and counts, list by list."""
+    nodes = range(trie.nodes_stored) if trie.places is None else trie.places.tolist()
+    lengths = [int(trie.offsets[node + 1] - trie.offsets[node]) for node in nodes]
+    return sum(2 * length + (length > 0) for length in lengths)
+
+
+class Versioned(Balanced):
+    """Tasks that answer from an index of their own."""
+
+    others = ()
+
+    def answering(self, task, manager):
+        plan = self.others[task % len(self.others)]
+        return Manager(plan, manager.number, self.dealing, self, counting=self.counting)
+
+
+def test_tasks_may_know_the_same_changing_lists_by_other_places(tmp_path, monkeypatch):
+    """A process that has seen all epochs wrote its lists at other places than one that has read them from merged runs."""
+    random = np.random.default_rng(7)
+    pairs = random.integers(0, 40, (900, 2))
+    build_index(pa.table({"src": pairs[:300, 0], "dst": pairs[:300, 1]}), tmp_path / "index", directed=False)
+    query = parse("triangle", unique=True)
+    mine = Monitor(tmp_path / "index", {"q": Watched(query, listing=False)}, spark=None, initial=lambda *_: 0)
+    compared, differ = [], []
+
+    def find(plans, index, *_, **__):
+        *runs, last = index.runs
+        fresh = versions_of(index, runs)  # as a process that has just begun
+        fresh.begin(_deltas(index, last), index.statistics)
+        found = Found()
+        for number, insert in _work(plans[0], index):
+            signed = Signed(plans[0], plans[0].queries[number], insert)
+            phases = [Phase(versions, index, insert) for versions in (begun(index), fresh)]
+            wanted = Simulated(signed.dq.plan, phases[0], tmp_path / "index").run().count
+            for phase in phases:
+                for trie in tries_of(bind(signed.dq.plan, phase)):
+                    assert entries_of_workers(trie, Dealing(5, 2, 1)).sum() == entries(trie)
+            layouts = [[t.places for t in tries_of(bind(signed.dq.plan, p)) if t.places is not None] for p in phases]
+            differ.append(any((a != b).any() for a, b in zip(*layouts, strict=True)))
+            run = Versioned(signed.dq.plan, phases[0], tmp_path / "index", workers=5, tasks=2)
+            run.others = [bind(signed.dq.plan, phase) for phase in phases]
+            assert run.run().count == wanted
+            compared.append(wanted)
+            found.add(wanted * signed.sign * signed.each)
+        return found
+
+    monkeypatch.setattr(monitor, "find_changes", find)
+    for first in range(300, 900, 100):
+        part = pairs[first : first + 100]
+        op = np.where(random.random(100) < 0.3, "-", "+")
+        mine.apply(pa.table({"src": part[:, 0], "dst": part[:, 1], "op": op}))
+    assert sum(compared) > 100
+    assert any(differ)
 
 
 # Through Spark

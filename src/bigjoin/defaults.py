@@ -13,7 +13,7 @@ WORKERS = 4
 """Workers for each core, where nobody says how many and the index is not dealt to any."""
 
 PROPOSALS = 1 << 21
-"""B' of the partitioned strategy: proposals alive in a worker. The more there are, the more of them share a list."""
+"""B' where an index is dealt out: proposals alive in a worker. The more there are, the more of them share lists or lookups."""
 
 PART_SIZE = 1 << 21
 """Rows that a task of a build holds at once, about: its memory follows this, whatever the size of the graph."""

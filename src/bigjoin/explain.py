@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log2
 from typing import Any
 
 from bigjoin.planner import count_plan, delta_plan, plan
@@ -148,15 +149,21 @@ def _spread(stats: dict[str, Any]) -> list[tuple[str, ...]]:
         ("memory of a process at most, MB", f"{stats['peak_memory'] / 2**20:,.0f}"),
     ]
     if "balance" in stats:
-        balance = stats["balance"]
+        balance, workers = stats["balance"], stats["workers"]
         rows += [
             ("B, candidates of a batch at most", f"{balance['batch']:,}"),
+            ("B' / w, where theorem 3.4 asks for", f"{balance['batch'] / workers**2:,.0f}, {_least(stats, workers):,.0f}"),
             ("dealt to one worker more than to another", f"{balance['dealt']:,}"),
-            ("requests to a worker, of its share in a full batch", f"{balance['lookups']:.2f}"),
+            ("requests to a worker in a full batch, of B' or the mean", f"{balance['lookups']:.2f}"),
             ("prefixes that a batch gave a step, of B", f"{balance['new']:.2f}"),
             ("prefixes waiting at a step, of B", f"{balance['waiting']:.2f}"),
         ]
     return rows
+
+
+def _least(stats: dict[str, Any], workers: int) -> float:
+    """Return what theorem 3.4 asks of B' / w, so that no worker is asked much more than others."""
+    return max(workers, log2(max(2.0, stats["balance"]["input"] * max(1.0, stats["agm"]))))
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

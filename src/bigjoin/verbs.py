@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, PROPOSALS, check_strategy
+from bigjoin.defaults import BATCH_SIZE, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.explain import explain
 from bigjoin.index.directory import Index
@@ -30,7 +30,7 @@ from bigjoin.query.statistics import Statistics
 from bigjoin.spark import results, shared
 from bigjoin.spark.choose import choose
 from bigjoin.spark.frames import schema_of_frame, write_frame
-from bigjoin.spark.job import Job, worker_count
+from bigjoin.spark.job import MOST_PROPOSALS, Job, worker_count
 from bigjoin.spark.session import get_session, parallelism
 from bigjoin.spark.strategies import IN_ROUNDS
 
@@ -46,11 +46,12 @@ class Count(int):
     workers: int
     _stats: dict[str, Any]
     _asked: tuple[Query, Statistics]
+    _index_tuples: Callable[[], dict[str, float]]
 
     @cached_property
     def stats(self) -> dict[str, Any]:
-        """The rounds, steps, memory and seconds of the run, and the AGM bound beside them."""
-        return {**self._stats, "agm": agm_bound(*self._asked)}
+        """The rounds, steps, memory and seconds of the run, what a worker holds, and the AGM bound beside them."""
+        return {**self._stats, "index_tuples": self._index_tuples(), "agm": agm_bound(*self._asked)}
 
 
 class Explanation(str):
@@ -121,20 +122,20 @@ class Verbs(ABC):
         started = time.perf_counter()
         chosen, _ = self._choose(asked, index, strategy, workers=workers, batch_size=batch_size)
         if chosen in IN_ROUNDS:
-            dealt = self._dealt(asked, index, workers, batch_size)
+            dealt = self._dealt(chosen, asked, index, workers, batch_size)
             planned, dealt_to = time.perf_counter(), dealt.workers
-            ran = IN_ROUNDS[chosen](self.spark, dealt, progress=progress)
-            number, stats = ran.matches, ran.stats
+            ran = IN_ROUNDS[chosen].run(self.spark, dealt, progress=progress)
+            number, stats, index_tuples = ran.matches, ran.stats, ran.index_tuples
         else:
             job, frame = self._count_job(asked, index, workers or parallelism(self.spark))
             planned, dealt_to = time.perf_counter(), len(job.ranges)
             number, stats = shared.count(self.spark, job, frame=frame, progress=progress)
-            tuples = sum(relation.tuples for relation in index.statistics.relations.values())
-            stats["index_tuples"] = {"max": tuples, "mean": tuples}
+            index_tuples = partial(_whole, index)
         finished = time.perf_counter()
         count = Count(number)
         count.seconds, count.strategy, count.workers = finished - started, chosen, dealt_to
         count._stats = {**stats, "seconds": {"plan": planned - started, "run": finished - planned}}
+        count._index_tuples = index_tuples
         count._asked = asked, index.statistics
         return count
 
@@ -150,14 +151,13 @@ class Verbs(ABC):
         count = Count(number)
         count.seconds, count.strategy = time.perf_counter() - started, chosen
         count.workers = workers or parallelism(self.spark)
-        tuples = sum(relation.tuples for relation in index.statistics.relations.values())
+        count._index_tuples = partial(_whole, index)
         count._stats = {
             "rounds": 1,
             "bytes": 0,
             "load": {"max": 0, "mean": 0.0},
             "steps": [],
             "tasks": {"count": count.workers, "seconds": {"max": count.seconds, "mean": count.seconds}},
-            "index_tuples": {"max": tuples, "mean": tuples},
             "peak_memory": 0,
             "seconds": {"plan": 0.0, "run": count.seconds},
         }
@@ -209,7 +209,7 @@ class Verbs(ABC):
         options = (index, workers, batch_size, None if distinct else limit)
         parts = _branches(asked, index)
         if chosen in IN_ROUNDS:
-            frames = [results.find(self.spark, self._dealt(part, *options), IN_ROUNDS[chosen]) for part in parts]
+            frames = [results.find(self.spark, self._dealt(chosen, part, *options), IN_ROUNDS[chosen].run) for part in parts]
         else:
             frames = [shared.find(self.spark, self._shared(part, *options, factorized), index) for part in parts]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
@@ -249,8 +249,8 @@ class Verbs(ABC):
                 columns = schema_of_frame(frame)
                 parts = write_frame(frame, columns, folder, suffix)
             elif chosen in IN_ROUNDS:
-                dealt = self._dealt(first, index, workers, batch_size, limit)
-                parts = results.write(self.spark, dealt, IN_ROUNDS[chosen], folder, suffix, progress=progress)
+                dealt = self._dealt(chosen, first, index, workers, batch_size, limit)
+                parts = results.write(self.spark, dealt, IN_ROUNDS[chosen].run, folder, suffix, progress=progress)
                 columns = dealt.schema
             else:
                 job = self._shared(first, index, workers, batch_size, limit, factorized)
@@ -308,12 +308,20 @@ class Verbs(ABC):
         options: dict[str, Any] = {"tasks": workers or parallelism(self.spark), "batch_size": size, "limit": limit}
         return shared.prepare(term, query, index, **options, factorized=factorized, plan=steps)
 
-    def _dealt(self, query: Query, index: Index, workers: int | None, batch_size: int | None, limit: int | None = None) -> Job:
+    def _dealt(
+        self,
+        strategy: str,
+        query: Query,
+        index: Index,
+        workers: int | None,
+        batch_size: int | None,
+        limit: int | None = None,
+    ) -> Job:
         """Return the job of a strategy that works in rounds."""
         cores = parallelism(self.spark)
         many = worker_count(index, workers, cores)
-        chosen = plan(query, index.statistics)
-        return Job(chosen, index, many, min(cores, many), batch_size or PROPOSALS, limit)
+        size = batch_size or IN_ROUNDS[strategy].batch_size(many)
+        return Job(plan(query, index.statistics), index, many, min(cores, many), size, limit)
 
     def _count_job(self, query: Query, index: Index, tasks: int) -> tuple[shared.CountJob, DataFrame]:
         asked = (index.manifest["identity"], repr(query), tasks)  # text, as 1 and true are equal constants to Python
@@ -341,6 +349,8 @@ class Verbs(ABC):
         for name, value, least in (("workers", workers, 1), ("batch_size", batch_size, 1), ("limit", limit, 0)):
             if value is not None and value < least:
                 raise BigjoinError(f"{name} is {value}; it must be at least {least}")
+        if batch_size is not None and batch_size > MOST_PROPOSALS:
+            raise BigjoinError(f"batch_size is {batch_size}; it must be at most {MOST_PROPOSALS:,}")
         if not index.path.exists():
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
         if strategy != "auto":
@@ -377,13 +387,22 @@ def _added(counts: Sequence[Count]) -> Count:
     total.seconds = sum(count.seconds for count in counts)
     figures = [count._stats for count in counts]
     stats = dict(figures[0])
-    for name in ("rounds", "exchanges", "bytes", "tuples", "kernels_compiled"):
+    for name in ("rounds", "exchanges", "bytes", "tuples", "critical_path", "kernels_compiled"):
         if name in stats:
             stats[name] = sum(one[name] for one in figures)
-    for name in ("load", "index_tuples"):
-        stats[name] = {part: max(one[name][part] for one in figures) for part in ("max", "mean")}
+    for name in ("load", "waiting", "balance"):
+        if name in stats:
+            stats[name] = {part: max(one[name][part] for one in figures) for part in stats[name]}
+    if "exchange_loads" in stats:
+        stats["exchange_loads"] = [load for one in figures for load in one["exchange_loads"]]
     stats["peak_memory"] = max(one["peak_memory"] for one in figures)
     stats["seconds"] = {part: sum(one["seconds"][part] for one in figures) for part in ("plan", "run")}
     stats["steps"] = [step for one in figures for step in one["steps"]]
-    total._stats = stats
+    total._stats, total._index_tuples = stats, counts[0]._index_tuples
     return total
+
+
+def _whole(index: Index) -> dict[str, float]:
+    """Return how many tuples a worker has that maps all of an index."""
+    tuples = sum(relation.tuples for relation in index.statistics.relations.values())
+    return {"max": tuples, "mean": tuples}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Waiting:
-    """A file of counted prefixes, written by a task whose workers will propose for them."""
+    """A file of counted prefixes, written by a task; where keys have owners, its workers will propose for them, at a stop."""
 
     file: str
     step: int

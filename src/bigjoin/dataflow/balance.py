@@ -51,7 +51,6 @@ class Balance:
     most_waiting: float = 0.0
     """Prefixes that waited at a step at most, in units of B."""
     peak_prefixes: int = 0
-    peak_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.read = self.seeds[0]
@@ -70,6 +69,11 @@ class Balance:
         done = self.resolved / (self.resolved + waiting) if waiting else 1.0
         return (self.read - first) / max(1, last - first) * done
 
+    @property
+    def bytes(self) -> int:
+        """What waits, on disk."""
+        return sum(file.bytes for queue in self.queues for file in queue)
+
     def add(self, waiting: list[Waiting]) -> None:
         """Note the files that a batch has written."""
         for file in waiting:
@@ -78,7 +82,6 @@ class Balance:
         self.most_new = max(self.most_new, sum(file.prefixes for file in waiting) / self.size)
         self.most_waiting = max(self.most_waiting, max(prefixes, default=0) / self.size)
         self.peak_prefixes = max(self.peak_prefixes, sum(prefixes))
-        self.peak_bytes = max(self.peak_bytes, sum(file.bytes for queue in self.queues for file in queue))
 
     def next_batch(self) -> Batch | None:
         """Return the next batch, and forget what it takes; None when all is done."""

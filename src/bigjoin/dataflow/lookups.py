@@ -2,17 +2,17 @@
 
 There are three kinds, and each index is dealt out by a hash of all that a lookup names:
 
-- Count: where the list of a key begins and ends, cut to a window; by (key, window).
-- Resolve: the extension at a position of a list, which stands for the paper's (key, k); by position.
+- Count: where the window of a key's list begins and ends; by (key, window).
+- Resolve: the k-th extension of a key; by (key, k).
 - Hold: whether a key has an extension; by (key, value).
 
-So a hub's list lies with all workers. A worker asks the same only once, however many of its prefixes wish to know; all workers
-together then ask the same at most once each, and no worker is asked much more than its share (theorem 3.4).
+So a hub's list lies with all workers. In an exchange a worker asks an index the same only once, however many of its prefixes
+wish to know. All workers together then ask the same at most once each, and no worker is asked much more than its share
+(theorem 3.4).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,22 +21,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.dataflow.packing import Arrays
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.joins.bind import BoundExtender
 from bigjoin.joins.constraints import Window
-from bigjoin.kernels.lookups import aggregate, gather_resolved, hash_owners, list_ranges, resolve, resolve_owners
+from bigjoin.kernels.lookups import (
+    aggregate,
+    gather_resolved,
+    hash_columns,
+    hash_owners,
+    list_ranges,
+    resolve,
+    resolve_owners,
+    resolve_tasks,
+)
 from bigjoin.kernels.route import group
 
-Arrays = tuple[NDArray[Any], ...]
-"""What is asked or said: arrays of one length."""
+Answers = dict[int, dict[int, Arrays]]
+"""What was said, by number of the index in an exchange, and by task, in their order."""
 
 Rows = NDArray[np.int64] | slice
 """Some of a worker's candidates, or all of them."""
-
-Answers = dict[int, list[Arrays]]
-"""What was said, by number of the lookup in an exchange, task by task."""
-
-_ALIGNED = 8
 
 CHUNK = 1 << 20
 """Tuples of an index that are looked at together."""
@@ -62,15 +67,13 @@ class Count:
     extender: BoundExtender
     window: Window
 
-    def ask(self, prefixes: Codes, dealing: Dealing, load: NDArray[np.int64]) -> Asked:
-        """Ask by the key, and by the bounds if there are any."""
-        key = [prefixes[k] for k in self.extender.key]
+    def columns(self, prefixes: Codes) -> Codes:
+        """Return what is asked by: the key, and the bounds if there are any."""
         bounds = [bound for bound in self.window.bounds(prefixes) if len(bound)]
-        nothing = np.zeros((1, prefixes.shape[1]), prefixes.dtype)
-        return ask(np.stack([*key, *bounds]) if key or bounds else nothing, dealing, load)
+        return _stacked([*(prefixes[k] for k in self.extender.key), *bounds], prefixes)
 
     def answer(self, asked: Arrays) -> Arrays:
-        """Say where lists begin and end."""
+        """Say where in its list the window of each key begins and ends."""
         trie, width, count = self.extender.trie, len(self.extender.key), len(asked[0])
         bounds = iter(asked[width:])
         lower, upper = (next(bounds) if bounded else asked[0][:0] for bounded in self.window.bounded)
@@ -88,18 +91,16 @@ class Hold:
     proposer: int | None = None
     """The extender whose candidates ask; None if all do."""
 
-    def ask(self, prefixes: Codes, rows: Rows, dealing: Dealing, load: NDArray[np.int64]) -> Asked:
-        """Ask by the key and the value of some candidates."""
-        return ask(np.stack([prefixes[k][rows] for k in (*self.extender.key, self.extender.value)]), dealing, load)
+    def columns(self, prefixes: Codes, rows: Rows) -> Codes:
+        """Return what some candidates ask by: the key and the value."""
+        return np.stack([prefixes[k][rows] for k in (*self.extender.key, self.extender.value)])
 
     def answer(self, asked: Arrays) -> Arrays:
         """Say which are held, a bit each."""
         return (np.packbits(self.extender.trie.contains(asked)),)
 
-    def keeps(self, prefixes: Codes, rows: Rows, asked: Asked, bits: list[NDArray[np.uint8]]) -> NDArray[np.bool_]:
-        """Tell which candidates stay, of those that have asked, given what is held."""
-        told = [np.unpackbits(some, count=size) for some, size in zip(bits, asked.sizes, strict=True)]
-        held = np.concatenate(told).view(np.bool_).take(asked.slots)
+    def keeps(self, prefixes: Codes, rows: Rows, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Tell which of some candidates stay, given what is held."""
         after = self.extender.after
         if after is not None:
             held = held & (prefixes[self.extender.value, rows] >= after.lower(prefixes[:, rows]))
@@ -108,39 +109,25 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Which extensions stand at positions of an extender's lists."""
+    """Which extensions stand at places of an extender's lists."""
 
     extender: BoundExtender
+    proposer: int
+    """The number of the extender, which has proposed the candidates that ask."""
 
-    def ask(self, starts: NDArray[np.int64], ends: NDArray[np.int64], dealing: Dealing, load: NDArray[np.int64]) -> Asked:
-        """Ask for each position once. A range is sent to all tasks: they know what is theirs of it."""
-        order = np.argsort(starts, kind="stable")
-        first, reach = starts[order], np.maximum.accumulate(ends[order])
-        fresh = np.append(True, first[1:] > reach[:-1])
-        at = np.flatnonzero(fresh)
-        ranges = first[at], reach[np.append(at[1:], len(starts)) - 1]
-        resolve_owners(*ranges, dealing.salt, dealing.workers, load)
-        lengths = ranges[1] - ranges[0]
-        shift = np.cumsum(lengths) - lengths - ranges[0]
-        slots = np.empty(len(starts), np.int64)
-        slots[order] = first + shift[np.cumsum(fresh) - 1]
-        return Asked([ranges] * dealing.tasks, slots, ranges=ranges)
+    def columns(self, prefixes: Codes, rows: Rows) -> Codes:
+        """Return what some prefixes ask by, beside the places: the key."""
+        return _stacked([prefixes[k][rows] for k in self.extender.key], prefixes[:, rows])
 
     def answer(self, asked: Arrays, dealing: Dealing, task: int, code_type: Any) -> Arrays:
-        """Say what stands at those positions that the workers of a task know."""
-        firsts, lasts = asked
-        codes = np.empty(int((lasts - firsts).sum()), code_type)
-        values = self.extender.trie.values
-        found = resolve(values, firsts, lasts, dealing.salt, dealing.workers, dealing.tasks, task, codes)
+        """Say what stands at those places of ranges that the workers of a task know."""
+        *key, firsts, lasts = asked
+        trie, count = self.extender.trie, len(firsts)
+        hashes, codes = _hashes(np.stack(key), dealing), np.empty(int((lasts - firsts).sum()), code_type)
+        nodes = trie.nodes(key[: len(self.extender.key)], count)
+        dealt = dealing.workers, dealing.tasks, task
+        found = resolve(trie.offsets, trie.values, nodes, hashes, firsts, lasts, *dealt, codes)
         return (codes[:found],)
-
-    def gathered(self, asked: Asked, answers: list[NDArray[Any]], dealing: Dealing) -> Codes:
-        """Return the extensions at all positions asked for, given the answers of each task."""
-        firsts, lasts = asked.ranges
-        cursors = np.cumsum([0, *map(len, answers[:-1])])
-        codes = np.empty(int((lasts - firsts).sum()), answers[0].dtype)
-        gather_resolved(firsts, lasts, dealing.salt, dealing.workers, dealing.tasks, np.concatenate(answers), cursors, codes)
-        return codes
 
 
 Lookup = Count | Hold | Resolve
@@ -151,72 +138,138 @@ class Asked:
     """Requests of a worker to one index, those for each task, and which answer is meant for which of its prefixes."""
 
     requests: list[Arrays]
-    """One entry a task; columns of codes, or ranges of positions."""
+    """One entry a task: columns of codes, and the ends of ranges beside them."""
     slots: NDArray[Any]
     """The number of each prefix's answer, where all answers stand task after task; for ranges, where its codes begin."""
     sizes: tuple[int, ...] = ()
     """How much each task is asked, of those that are asked anything."""
     ranges: Arrays = ()
-    """The ranges of positions that were asked for."""
+    """Hashes of keys, and the first and the last place of each range, if these were asked for."""
 
 
 def ask(columns: Codes, dealing: Dealing, load: NDArray[np.int64]) -> Asked:
     """Aggregate lookups that are equal, and deal them to tasks; `load` grows by the requests that each worker will get."""
-    count, tasks = columns.shape[1], dealing.tasks
-    table = np.full(1 << (count + count // 2).bit_length(), -1, np.int64)
-    slots, firsts, destinations = (np.empty(count, np.int32) for _ in range(3))
-    starts = np.zeros(tasks + 1, np.int64)
-    found = aggregate(columns, dealing.salt, dealing.workers, tasks, table, slots, firsts, destinations, load, starts)
-    order, bounds = np.empty(found, np.int32), starts.copy()
-    group(destinations[:found], starts, order)
-    place = np.empty(found, np.int32)
-    place[order] = np.arange(found, dtype=np.int32)
+    firsts, slots, destinations, starts = _aggregated(columns, dealing, load)
+    order, bounds = np.empty(len(firsts), np.int32), starts.copy()
+    group(destinations, starts, order)
+    place = np.empty(len(firsts), np.int32)
+    place[order] = np.arange(len(firsts), dtype=np.int32)
     asked = columns.take(firsts.take(order), axis=1)
     requests = [tuple(asked[:, a:b]) for a, b in pairwise(bounds)]
     return Asked(requests, place.take(slots), tuple(int(b - a) for a, b in pairwise(bounds) if b > a))
 
 
-def told(said: NDArray[Any]) -> int:
+def ask_ranges(
+    columns: Codes, starts: NDArray[np.int64], ends: NDArray[np.int64], dealing: Dealing, load: NDArray[np.int64]
+) -> Asked:
+    """Ask for the extensions of keys from a start to an end, each of them once; a range goes to those who know some of it.
+
+    `load` grows by the extensions that each worker will be asked for.
+    """
+    keys, numbers, _, _ = _aggregated(columns, dealing, np.zeros(dealing.workers, np.int64))
+    shift = np.int64(int(ends.max()).bit_length())
+    low, high = (numbers.astype(np.int64) << shift) + starts, (numbers.astype(np.int64) << shift) + ends
+    order = np.argsort(low, kind="stable")
+    low, reach = low[order], np.maximum.accumulate(high[order])
+    fresh = np.append(True, low[1:] > reach[:-1])  # of another key, or beyond what is asked for by now
+    at = np.flatnonzero(fresh)
+    owners = numbers[order[at]]
+    base = owners.astype(np.int64) << shift
+    firsts, lasts = low[at] - base, reach[np.append(at[1:], len(low)) - 1] - base
+    key = columns.take(keys.take(owners), axis=1)
+    hashes = _hashes(key, dealing)
+    resolve_owners(hashes, firsts, lasts, dealing.workers, load)
+    lengths = lasts - firsts
+    slots = np.empty(len(low), np.int64)
+    slots[order] = low + (np.cumsum(lengths) - lengths - firsts - base)[np.cumsum(fresh) - 1]
+    return Asked(_range_requests(key, hashes, firsts, lasts, dealing), slots, ranges=(hashes, firsts, lasts))
+
+
+def gathered(asked: Asked, answers: dict[int, NDArray[Any]], dealing: Dealing) -> Codes:
+    """Return the extensions in all ranges that were asked for, one range after the other, from what each task has said."""
+    hashes, firsts, lasts = asked.ranges
+    sizes = [len(answers.get(task, ())) for task in range(dealing.tasks)]
+    cursors = np.cumsum([0, *sizes[:-1]])
+    codes = np.empty(int((lasts - firsts).sum()), next(iter(answers.values())).dtype)
+    gather_resolved(
+        hashes, firsts, lasts, dealing.workers, dealing.tasks, np.concatenate(list(answers.values())), cursors, codes
+    )
+    return codes
+
+
+def held(asked: Asked, answers: list[NDArray[np.uint8]]) -> NDArray[np.bool_]:
+    """Return what is held, prefix by prefix."""
+    bits = [np.unpackbits(some, count=size) for some, size in zip(answers, asked.sizes, strict=True)]
+    return np.concatenate(bits).view(np.bool_).take(asked.slots)
+
+
+def tuples_said(said: NDArray[Any]) -> int:
     """Return how many tuples an answer is: a code, a range, or a one among bits (what is not held need not be said)."""
     return int(np.bitwise_count(said).sum()) if said.dtype == np.uint8 else len(said)
 
 
-def packed(arrays: Arrays) -> Iterator[Any]:
-    """Give the parts of arrays as bytes, one after the other."""
-    header = json.dumps([(array.dtype.str, len(array)) for array in arrays]).encode()
-    header += b" " * (-len(header) % _ALIGNED)
-    yield len(header).to_bytes(_ALIGNED, "little") + header
-    for array in arrays:
-        yield np.ascontiguousarray(array).view(np.uint8).data
-        yield bytes(-array.nbytes % _ALIGNED)
-
-
-def pack_arrays(arrays: Arrays) -> bytes:
-    """Return arrays as bytes."""
-    return b"".join(packed(arrays))
-
-
-def unpack_arrays(data: Any) -> Arrays:
-    """Return copies of the arrays that bytes hold."""
-    view = memoryview(data)
-    at = _ALIGNED + int.from_bytes(view[:_ALIGNED], "little")
-    arrays = []
-    for kind, length in json.loads(bytes(view[_ALIGNED:at])):
-        array = np.frombuffer(view, kind, length, at)
-        at += array.nbytes + -array.nbytes % _ALIGNED
-        arrays.append(array.copy())  # kernels are compiled once more for arrays that cannot be written to
-    return tuple(arrays)
-
-
 def entries_of_workers(trie: Trie, dealing: Dealing) -> NDArray[np.int64]:
-    """Return how many entries of the three indices over a trie's lists each worker has."""
+    """Return how many entries of the three indices over a trie's lists each worker has; counts are those without a window."""
     load = np.zeros(dealing.workers, np.int64)
-    resolve_owners(np.array([0]), np.array([len(trie)]), dealing.salt, dealing.workers, load)
-    for first in range(0, len(trie), CHUNK):
-        columns = np.stack(trie.tuples(np.arange(first, min(first + CHUNK, len(trie)))))
+    before: Codes | None = None
+    for columns in _tuples(trie):
+        keys = columns[:-1] if len(columns) > 1 else np.zeros_like(columns)
+        first = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
+        lengths = np.diff(np.append(first, columns.shape[1]))
+        resolve_owners(_hashes(keys[:, first], dealing), np.zeros_like(lengths), lengths, dealing.workers, load)
         hash_owners(columns, dealing.salt, dealing.workers, load)
-        if len(columns) > 1:  # the count of a key, where its first extension is
-            keys = columns[:-1]
-            fresh = np.append(first == 0, (keys[:, 1:] != keys[:, :-1]).any(axis=0))
-            hash_owners(keys[:, fresh], dealing.salt, dealing.workers, load)
+        again = before is not None and bool((keys[:, 0] == before).all())
+        hash_owners(keys[:, first[again:]], dealing.salt, dealing.workers, load)
+        before = keys[:, -1]
     return load
+
+
+def _tuples(trie: Trie) -> Iterator[Codes]:
+    """Give the tuples of a trie, one row a column, in their order; where lists lie anywhere, all at once."""
+    if trie.places is None:
+        for first in range(0, len(trie), CHUNK):
+            yield np.stack(trie.tuples(np.arange(first, min(first + CHUNK, len(trie)))))
+        return
+    columns, nodes = [np.arange(len(trie.places))], trie.places.astype(np.int64)
+    for level in trie.levels:
+        starts, lengths = level.offsets[nodes], level.offsets[nodes + 1] - level.offsets[nodes]
+        nodes = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
+        columns = [*(np.repeat(column, lengths) for column in columns), level.values[nodes]]
+    if len(nodes):
+        yield np.stack(columns).astype(trie.values.dtype)
+
+
+def _aggregated(
+    columns: Codes, dealing: Dealing, load: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Return the first of equal columns, the number of each column, the task of each number, and how many tasks 0..t have."""
+    count, tasks = columns.shape[1], dealing.tasks
+    table = np.full(1 << (count + count // 2).bit_length(), -1, np.int64)
+    slots, firsts, destinations = (np.empty(count, np.int32) for _ in range(3))
+    starts = np.zeros(tasks + 1, np.int64)
+    found = aggregate(columns, dealing.salt, dealing.workers, tasks, table, slots, firsts, destinations, load, starts)
+    return firsts[:found], slots, destinations[:found], starts
+
+
+def _range_requests(
+    key: Codes, hashes: NDArray[np.uint64], firsts: NDArray[np.int64], lasts: NDArray[np.int64], dealing: Dealing
+) -> list[Arrays]:
+    """Return the ranges for each task: those of which it knows something."""
+    seen, starts = np.empty(dealing.tasks, np.int64), np.zeros(dealing.tasks + 1, np.int64)
+    dealt = hashes, firsts, lasts, dealing.workers, dealing.tasks, seen
+    resolve_tasks(*dealt, starts, np.empty(0, np.int32))
+    bounds, order = starts.copy(), np.empty(int(starts[-1]), np.int32)
+    resolve_tasks(*dealt, starts, order)
+    chosen = [order[a:b] for a, b in pairwise(bounds)]
+    return [(*key.take(some, axis=1), firsts[some], lasts[some]) for some in chosen]
+
+
+def _hashes(columns: Codes, dealing: Dealing) -> NDArray[np.uint64]:
+    hashes = np.empty(columns.shape[1], np.uint64)
+    hash_columns(columns, dealing.salt, hashes)
+    return hashes
+
+
+def _stacked(columns: list[Codes], prefixes: Codes) -> Codes:
+    """Return columns as one array; for prefixes that have none to name, zeros."""
+    return np.stack(columns) if columns else np.zeros((1, prefixes.shape[1]), prefixes.dtype)

@@ -11,17 +11,30 @@ Nothing is sent on: a worker asks, and is answered. What an exchange asks is all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.dataflow.agenda import Slice
 from bigjoin.dataflow.blocks import Counts, join
-from bigjoin.dataflow.lookups import Answers, Arrays, Asked, Count, Dealing, Hold, Lookup, Resolve, Rows
-from bigjoin.dataflow.operators import Tally
+from bigjoin.dataflow.lookups import (
+    Answers,
+    Asked,
+    Count,
+    Dealing,
+    Hold,
+    Lookup,
+    Resolve,
+    Rows,
+    ask,
+    ask_ranges,
+    gathered,
+    held,
+)
+from bigjoin.dataflow.operators import Sink, Tally
+from bigjoin.dataflow.packing import Arrays
 from bigjoin.dataflow.waiting import stretches
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.joins.bind import BoundPlan, BoundStep
@@ -31,14 +44,8 @@ from bigjoin.kernels.flatten import flatten_extensions
 MOST_TESTS = 10
 """Exchanges in which candidates of a step are tested; where there are more tests, the last of these has several."""
 
-Exchange = tuple[Lookup, ...]
-
-
-class Sink(Protocol):
-    """Where candidates end: as ranges that wait for the next step, or as matches."""
-
-    def wait(self, step: int, ranges: Counts) -> None: ...
-    def match(self, matches: Codes) -> None: ...
+Exchange = tuple[tuple[Lookup, ...], ...]
+"""The lookups of an exchange, index by index: extenders that read the same index ask it together."""
 
 
 @dataclass(slots=True)
@@ -50,7 +57,7 @@ class State:
     lengths: NDArray[np.int64] | None = None
     """Candidates of each prefix, while they are not resolved."""
     asked: dict[int, Asked] = field(default_factory=dict)
-    """By number of the lookup in the exchange."""
+    """By number of the index in the exchange."""
 
     def arrays(self) -> Arrays:
         """Return all that is to be remembered while requests travel."""
@@ -58,7 +65,7 @@ class State:
         shape = np.array([len(self.prefixes), self.lengths is not None, *self.asked])
         arrays: Arrays = (shape, self.prefixes.ravel(), self.proposers, lengths)
         for asked in self.asked.values():
-            arrays += (asked.slots, np.array(asked.sizes, np.int64), *(asked.ranges or (lengths[:0],) * 2))
+            arrays += (asked.slots, np.array(asked.sizes, np.int64), *(asked.ranges or (lengths[:0],) * 3))
         return arrays
 
     @classmethod
@@ -67,7 +74,7 @@ class State:
         (width, unresolved, *numbers), prefixes, proposers, lengths, *rest = arrays
         asked = {}
         for at, number in enumerate(numbers):
-            slots, sizes, *ranges = rest[4 * at : 4 * at + 4]
+            slots, sizes, *ranges = rest[5 * at : 5 * at + 5]
             asked[int(number)] = Asked([], slots, tuple(sizes.tolist()), tuple(ranges) if unresolved else ())
         return cls(prefixes.reshape(width, -1), proposers, lengths if unresolved else None, asked)
 
@@ -100,41 +107,42 @@ class Manager:
     def extend(self, ranges: Counts) -> State | None:
         """Extension-Resolve: ask for the candidates of ranges."""
         self.tally.candidates[self.behind] += int(ranges.counts.sum())
-        order = np.argsort(ranges.proposers, kind="stable")
-        ranges = ranges.part(order)
+        ranks = np.argsort([lookup.proposer for index in self.exchanges[0] for lookup in index if isinstance(lookup, Resolve)])
+        ranges = ranges.part(np.argsort(ranks[ranges.proposers], kind="stable"))  # so that each index has a stretch of them
         assert ranges.starts is not None
         state = State(ranges.prefixes, ranges.proposers, ranges.counts)
-        for number, lookup in enumerate(self.exchanges[0]):
-            assert isinstance(lookup, Resolve)
-            rows = state.rows(number)
-            starts, counts = ranges.starts[rows], ranges.counts[rows]
+        for number, index in enumerate(self.exchanges[0]):
+            mine = [(lookup, state.rows(lookup.proposer)) for lookup in index if isinstance(lookup, Resolve)]
+            starts, counts = (np.concatenate([array[rows] for _, rows in mine]) for array in (ranges.starts, ranges.counts))
             if len(starts):
-                state.asked[number] = lookup.ask(starts, starts + counts, self._dealing(lookup), self.load)
+                columns = np.concatenate([lookup.columns(ranges.prefixes, rows) for lookup, rows in mine], axis=1)
+                state.asked[number] = ask_ranges(columns, starts, starts + counts, self._dealing(index), self.load)
         return state
 
     def advance(self, exchange: int, state: State, answers: Answers) -> State | None:
         """Go on with the answers of an exchange; return what is managed next, with what it asks, if there is anything."""
-        kind = type(self.exchanges[exchange][0])
+        kind = type(self.exchanges[exchange][0][0])
         if kind is Count:
-            self._counted(state, answers)
+            self._counted(exchange, state, answers)
             return None
         state = self._resolved(state, answers) if kind is Resolve else self._intersected(exchange, state, answers)
         return self._go_on(exchange + 1, state)
 
-    def answer(self, exchange: int, lookup: int, asked: Arrays, task: int) -> Arrays:
-        """Answer requests, for the workers of a task."""
-        asks = self.exchanges[exchange][lookup]
-        if isinstance(asks, Resolve):
-            return asks.answer(asked, self._dealing(asks), task, self.plan.seed.code_type)
-        return asks.answer(asked)
+    def answer(self, exchange: int, number: int, asked: Arrays, task: int) -> Arrays:
+        """Answer requests to an index, for the workers of a task."""
+        index = self.exchanges[exchange][number]
+        lookup = index[0]
+        if isinstance(lookup, Resolve):
+            return lookup.answer(asked, self._dealing(index), task, self.plan.seed.code_type)
+        return lookup.answer(asked)
 
-    def _dealing(self, lookup: Lookup) -> Dealing:
-        return self.dealing.of(self.indices[id(lookup.extender.trie)])
+    def _dealing(self, index: Sequence[Lookup]) -> Dealing:
+        return self.dealing.of(self.indices[id(index[0].extender.trie)])
 
     def _go_on(self, exchange: int, state: State) -> State | None:
         """Ask the lookups of an exchange; where there are none left, candidates are matches."""
         prefixes = state.prefixes
-        tests = exchange < len(self.exchanges) and isinstance(self.exchanges[exchange][0], Hold)
+        tests = exchange < len(self.exchanges) and isinstance(self.exchanges[exchange][0][0], Hold)
         if not tests:
             self.tally.prefixes[self.behind] += prefixes.shape[1]
         if exchange == len(self.exchanges):
@@ -145,12 +153,10 @@ class Manager:
             return None
         if not prefixes.shape[1]:
             return None
-        for number, lookup in enumerate(self.exchanges[exchange]):
-            assert not isinstance(lookup, Resolve)
-            if isinstance(lookup, Count):
-                state.asked[number] = lookup.ask(prefixes, self._dealing(lookup), self.load)
-            elif len(state.proposers[rows := state.rows(lookup.proposer)]):
-                state.asked[number] = lookup.ask(prefixes, rows, self._dealing(lookup), self.load)
+        for number, index in enumerate(self.exchanges[exchange]):
+            columns = np.concatenate([_columns(lookup, state) for lookup in index], axis=1)
+            if columns.shape[1]:
+                state.asked[number] = ask(columns, self._dealing(index), self.load)
         return state
 
     def _resolved(self, state: State, answers: Answers) -> State:
@@ -158,15 +164,15 @@ class Manager:
         assert self.number is not None
         assert state.lengths is not None
         extended = np.empty((len(state.prefixes) + 1, int(state.lengths.sum())), state.prefixes.dtype)
-        before = 0
-        for number, asked in state.asked.items():  # in the order of proposers, as the ranges are
-            lookup, rows = self.exchanges[0][number], state.rows(number)
-            assert isinstance(lookup, Resolve)
-            codes = lookup.gathered(asked, [said[0] for said in answers[number]], self._dealing(lookup))
-            lengths = state.lengths[rows]
+        row = before = 0
+        for number, asked in state.asked.items():  # each index has a stretch of the ranges
+            codes = gathered(
+                asked, {task: said for task, (said,) in answers[number].items()}, self._dealing(self.exchanges[0][number])
+            )
+            prefixes, lengths = (array[..., row : row + len(asked.slots)] for array in (state.prefixes, state.lengths))
             part = extended[:, before : before + int(lengths.sum())]
-            flatten_extensions(state.prefixes[:, rows], codes, asked.slots, lengths, part)
-            before += part.shape[1]
+            flatten_extensions(prefixes, codes, asked.slots, lengths, part)
+            row, before = row + len(lengths), before + part.shape[1]
         proposers = np.repeat(state.proposers, state.lengths)
         for f in self.plan.steps[self.number].condition.filters:
             kept = f.allows(extended[-1], extended)
@@ -177,21 +183,29 @@ class Manager:
         """Keep the candidates that are held, or not, as is wanted."""
         kept = np.ones(state.prefixes.shape[1], np.bool_)
         for number, asked in state.asked.items():
-            lookup = self.exchanges[exchange][number]
-            assert isinstance(lookup, Hold)
-            rows = state.rows(lookup.proposer)
-            kept[rows] &= lookup.keeps(state.prefixes, rows, asked, [said[0] for said in answers[number]])
+            found, at = held(asked, [said for (said,) in answers[number].values()]), 0
+            for lookup in self.exchanges[exchange][number]:
+                assert isinstance(lookup, Hold)
+                rows = state.rows(lookup.proposer)
+                many = len(kept[rows])
+                kept[rows] &= lookup.keeps(state.prefixes, rows, found[at : at + many])
+                at += many
         if kept.all():
             return State(state.prefixes, state.proposers)
         return State(np.compress(kept, state.prefixes, axis=1), state.proposers[kept])
 
-    def _counted(self, state: State, answers: Answers) -> None:
+    def _counted(self, exchange: int, state: State, answers: Answers) -> None:
         """Count minimisation: the extender with the fewest extensions will propose them; without any, a prefix is dropped."""
         step, count = self.plan.steps[self.behind], state.prefixes.shape[1]
         starts, ends = np.zeros(count, np.int64), np.full(count, np.iinfo(np.int64).max)
         proposers = np.zeros(count, np.uint8)
+        found: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         for number, asked in state.asked.items():
-            first, last = (np.concatenate(column)[asked.slots] for column in zip(*answers[number], strict=True))
+            said = [np.concatenate(column)[asked.slots] for column in zip(*answers[number].values(), strict=True)]
+            for place, lookup in enumerate(self.exchanges[exchange][number]):
+                first, last = (column[place * count : (place + 1) * count] for column in said)
+                found[[extender is lookup.extender for extender in step.extenders].index(True)] = first, last
+        for number, (first, last) in sorted(found.items()):
             fewer = last - first < ends - starts
             starts[fewer], ends[fewer], proposers[fewer] = first[fewer], last[fewer], number
         total = int((ends - starts).sum())
@@ -202,7 +216,7 @@ class Manager:
             return
         some = np.flatnonzero(ends > starts)
         if len(some):
-            self.sink.wait(self.behind, Counts(state.prefixes, ends - starts, proposers, starts).part(some))
+            self.sink.wait(self.behind, 0, Counts(state.prefixes, ends - starts, proposers, starts).part(some), None)
 
 
 def tries_of(plan: BoundPlan) -> list[Trie]:
@@ -218,37 +232,51 @@ def exchanges_of(plan: BoundPlan, number: int | None) -> list[Exchange]:
     behind = 0 if number is None else number + 1
     found: list[Exchange] = []
     if number is None:
-        tests: list[Exchange] = [(Hold(extender, wanted),) for extender, wanted in plan.seed.checks]
+        tests = [[Hold(extender, wanted)] for extender, wanted in plan.seed.checks]
     else:
         step = plan.steps[number]
-        found.append(tuple(Resolve(extender) for extender in step.extenders))
-        tests = [*_others(step), *((Hold(excluder, False),) for excluder in step.excluders)]
-        tests += [(Hold(extender, wanted),) for extender, wanted in step.checks]
-    found += tests[: MOST_TESTS - 1]
+        found.append(_by_index(Resolve(extender, i) for i, extender in enumerate(step.extenders)))
+        tests = [*_others(step), *([Hold(excluder, False)] for excluder in step.excluders)]
+        tests += [[Hold(extender, wanted)] for extender, wanted in step.checks]
+    found += map(_by_index, tests[: MOST_TESTS - 1])
     if tests[MOST_TESTS - 1 :]:
-        found.append(tuple(hold for exchange in tests[MOST_TESTS - 1 :] for hold in exchange))
+        found.append(_by_index(hold for several in tests[MOST_TESTS - 1 :] for hold in several))
     if behind < len(plan.steps):
         then = plan.steps[behind]
-        found.append(tuple(Count(extender, then.window) for extender in then.extenders))
+        found.append(_by_index(Count(extender, then.window) for extender in then.extenders))
     return found
 
 
-def _others(step: BoundStep) -> list[Exchange]:
-    """Return the exchanges in which candidates meet the extenders that did not propose them: each the next one in turn."""
+def _by_index(lookups: Iterable[Lookup]) -> Exchange:
+    """Put the lookups of an exchange together that ask the same index."""
+    found: dict[int, list[Lookup]] = {}
+    for lookup in lookups:
+        found.setdefault(id(lookup.extender.trie), []).append(lookup)
+    return tuple(map(tuple, found.values()))
+
+
+def _others(step: BoundStep) -> list[list[Hold]]:
+    """Return the tests in which candidates meet the extenders that did not propose them: each the next one in turn."""
     many = len(step.extenders)
     return [
-        tuple(Hold(extender, proposer=(i - turn) % many) for i, extender in enumerate(step.extenders))
-        for turn in range(1, many)
+        [Hold(extender, proposer=(i - turn) % many) for i, extender in enumerate(step.extenders)] for turn in range(1, many)
     ]
 
 
-def begin(manager: Manager, slices: Sequence[Slice]) -> State | None:
-    """Begin a round of a worker with what is dealt to it: positions of seeds, or stretches of files."""
+def _columns(lookup: Lookup, state: State) -> Codes:
+    """Return what a worker's candidates ask an index by."""
+    if isinstance(lookup, Count):
+        return lookup.columns(state.prefixes)
+    return lookup.columns(state.prefixes, state.rows(lookup.proposer))
+
+
+def begin(manager: Manager, slices: Sequence[Slice]) -> tuple[int, State | None]:
+    """Begin a round of a worker with what is dealt to it, positions of seeds or stretches of files; return how much that is."""
     plan = manager.plan
     if manager.number is None:
         positions = np.concatenate([np.arange(part.first, part.last) for part in slices] or [np.empty(0, np.int64)])
         prefixes, kept = decide(plan.seed, positions)
-        return manager.seed(len(positions), np.compress(kept, prefixes, axis=1))
+        return len(positions), manager.seed(len(positions), np.compress(kept, prefixes, axis=1))
     code_type = plan.seed.code_type
     blocks = [block for part in slices for block in stretches(part.file, part.first, part.last, code_type)]
-    return manager.extend(join(blocks)) if blocks else None
+    return sum(map(len, blocks)), manager.extend(join(blocks)) if blocks else None

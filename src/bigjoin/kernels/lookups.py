@@ -37,10 +37,16 @@ def worker_of(h, workers):
 
 
 @helper
-def resolver(position, salt, workers):
-    """Return the worker that knows the extension at a position."""
-    turn = worker_of(mixed(uint64(salt) + uint64(position // workers) * uint64(0x9E3779B97F4A7C15)), workers)
-    return (position + turn) % workers
+def resolver(h, k, workers):
+    """Return the worker that knows the k-th extension of a key with a hash."""
+    turn = worker_of(mixed(h + uint64(k // workers) * uint64(0x9E3779B97F4A7C15)), workers)
+    return (k + turn) % workers
+
+
+@helper
+def run_end(k, last, worker, workers):
+    """Return where the run of extensions ends that begins at k, each with the worker after the one before."""
+    return min(last, (k // workers + 1) * workers, k + workers - worker)
 
 
 @kernel
@@ -92,63 +98,92 @@ def hash_owners(columns, salt, workers, load):
 
 
 @kernel
-def resolve_owners(firsts, lasts, salt, workers, load):
-    """Add to `load` how many positions of the ranges each worker knows."""
+def resolve_owners(hashes, firsts, lasts, workers, load):
+    """Add to `load` how many extensions of the ranges each worker knows."""
     for r in range(len(firsts)):
-        position = firsts[r]
-        while position < lasts[r]:
-            worker = resolver(position, salt, workers)
-            end = min(lasts[r], (position // workers + 1) * workers)
-            while position < end:
-                load[worker] += 1
-                position += 1
-                worker += 1
-                if worker == workers:
-                    worker = 0
+        k = firsts[r]
+        while k < lasts[r]:
+            worker = resolver(hashes[r], k, workers)
+            end = run_end(k, lasts[r], worker, workers)
+            for i in range(end - k):
+                load[worker + i] += 1
+            k = end
 
 
 @kernel
-def resolve(values, firsts, lasts, salt, workers, tasks, task, codes):
-    """Write the codes at those positions of the ranges that a task's workers know, and return how many there are."""
+def resolve_tasks(hashes, firsts, lasts, workers, tasks, seen, starts, order):
+    """Set order[starts[t] : starts[t + 1]] to the ranges of which task t knows something, in their order.
+
+    `seen` has a place for each task. With an empty `order` only count: starts[t + 1] becomes how many there are for 0..t.
+    """
+    seen[:] = -1
+    for r in range(len(firsts)):
+        found = 0
+        k = firsts[r]
+        while k < lasts[r] and found < tasks:
+            worker = resolver(hashes[r], k, workers)
+            end = run_end(k, lasts[r], worker, workers)
+            for i in range(min(end - k, tasks)):
+                task = (worker + i) % tasks
+                if seen[task] != r:
+                    seen[task] = r
+                    found += 1
+                    if len(order) > 0:
+                        order[starts[task]] = r
+                        starts[task] += 1
+                    else:
+                        starts[task + 1] += 1
+            k = end
+    if len(order) == 0:
+        for task in range(tasks):
+            starts[task + 1] += starts[task]
+
+
+@kernel
+def resolve(offsets, values, nodes, hashes, firsts, lasts, workers, tasks, task, codes):
+    """Write the extensions of the ranges that a task's workers know, and return how many there are."""
     found = 0
     for r in range(len(firsts)):
-        position = firsts[r]
-        while position < lasts[r]:
-            worker = resolver(position, salt, workers)
-            end = min(lasts[r], (position // workers + 1) * workers)
-            while position < end:
-                if worker % tasks == task:
-                    codes[found] = values[position]
-                    found += 1
-                position += 1
-                worker += 1
-                if worker == workers:
-                    worker = 0
+        k = firsts[r]
+        while k < lasts[r]:
+            worker = resolver(hashes[r], k, workers)
+            end = run_end(k, lasts[r], worker, workers)
+            for mine in range(k + (task - worker) % tasks, end, tasks):
+                codes[found] = values[offsets[nodes[r]] + mine]
+                found += 1
+            k = end
     return found
 
 
 @kernel
-def gather_resolved(firsts, lasts, salt, workers, tasks, answers, cursors, codes):
+def gather_resolved(hashes, firsts, lasts, workers, tasks, answers, cursors, codes):
     """Put what each task has answered for the ranges together; its answers begin at its cursor."""
     found = 0
     for r in range(len(firsts)):
-        position = firsts[r]
-        while position < lasts[r]:
-            worker = resolver(position, salt, workers)
-            end = min(lasts[r], (position // workers + 1) * workers)
-            while position < end:
-                task = worker % tasks
+        k = firsts[r]
+        while k < lasts[r]:
+            worker = resolver(hashes[r], k, workers)
+            end = run_end(k, lasts[r], worker, workers)
+            for i in range(end - k):
+                task = (worker + i) % tasks
                 codes[found] = answers[cursors[task]]
                 cursors[task] += 1
                 found += 1
-                position += 1
-                worker += 1
-                if worker == workers:
-                    worker = 0
+            k = end
+
+
+@kernel
+def hash_columns(columns, salt, hashes):
+    """Set the hash of each column."""
+    for i in range(columns.shape[1]):
+        hashes[i] = hashed(columns, i, salt)
 
 
 @kernel
 def list_ranges(offsets, values, nodes, lower, upper, starts, ends):
-    """Set where the list of each key begins and ends, cut to its window."""
+    """Set where in its list the window of each key begins and ends."""
     for i in range(len(nodes)):
-        starts[i], ends[i] = extension_list(offsets, values, nodes, lower, upper, i)
+        start, stop = extension_list(offsets, values, nodes, lower, upper, i)
+        head = offsets[nodes[i]] if nodes[i] >= 0 else 0
+        starts[i] = start - head
+        ends[i] = stop - head

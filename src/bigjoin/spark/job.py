@@ -7,15 +7,22 @@ import json
 import resource
 import time
 import uuid
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from bigjoin import errors
+from bigjoin.dataflow.blocks import Counts
 from bigjoin.dataflow.heavy import Heavy
+from bigjoin.dataflow.operators import Tally
+from bigjoin.dataflow.waiting import WaitingFile
 from bigjoin.defaults import WORKERS
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
@@ -27,6 +34,9 @@ from bigjoin.query.plan import Plan
 from bigjoin.spark.matches import MatchFile, schema_of
 
 MOST_WORKERS = 1 << 20
+
+MOST_PROPOSALS = 1 << 30
+"""B' at most: what a worker has at once is numbered by 32 bits."""
 
 _LASTING = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
 """Errors of the file system that a task would meet again; others are Spark's to try again."""
@@ -85,8 +95,8 @@ def worker_count(index: Index, asked: int | None, cores: int) -> int:
 class Matches:
     """The matches that a task finds: written to one file of its own, as ids in the order of the head."""
 
-    def __init__(self, job: Job, task: int) -> None:
-        self.job, self.task = job, task
+    def __init__(self, job: Job) -> None:
+        self.job = job
         self._file: MatchFile | None = None
 
     @property
@@ -106,7 +116,7 @@ class Matches:
         if self._file is None:
             assert self.job.output is not None
             folder, suffix = self.job.output
-            path = Path(folder) / f"part-{self.task:05d}-{uuid.uuid4().hex}{suffix}"
+            path = Path(folder) / f"part-{uuid.uuid4().hex}{suffix}"
             self._file = MatchFile(path, self.job.schema, suffix)
         outputs = self.job.bound.outputs
         if self.job.signed is None:
@@ -121,19 +131,82 @@ class Matches:
             self._file.close()
 
 
-class Clock:
-    """What a task has taken: seconds, memory, and kernels that had to be compiled."""
+class Kept:
+    """What a task of a round keeps, until its receipt tells of it: prefixes that wait, and matches; and what it has taken."""
 
-    def __init__(self) -> None:
-        self.started, self.compiled = time.perf_counter(), compilations()
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.matches = Matches(job)
+        self._files: dict[tuple[int, int], WaitingFile] = {}
+        self._started, self._compiled = time.perf_counter(), compilations()
 
-    def receipt(self) -> dict[str, Any]:
-        """Return the figures by now."""
+    @property
+    def is_full(self) -> bool:
+        """Whether this task alone has found as many matches as are wanted."""
+        return self.matches.is_full
+
+    def wait(self, step: int, stop: int, counts: Counts, keys: Codes | None) -> None:
+        """Write prefixes to the file of those that wait at a stop."""
+        if (step, stop) not in self._files:
+            self._files[step, stop] = WaitingFile(Path(self.job.folder) / f"{uuid.uuid4().hex}.waiting")
+        self._files[step, stop].put(counts, keys)
+
+    def match(self, matches: Codes) -> None:
+        """Write matches to this task's file."""
+        self.matches.put(matches)
+
+    def close(self) -> None:
+        """Finish the files."""
+        for file in self._files.values():
+            file.close()
+        self.matches.close()
+
+    def receipt(self, task: int, tally: Tally) -> dict[str, Any]:
+        """Return what is kept, with what was done and what it took."""
         return {
-            "seconds": time.perf_counter() - self.started,
+            "task": task,
+            "prefixes": tally.prefixes,
+            "candidates": tally.candidates,
+            "matches": tally.matches,
+            "parts": self.matches.parts,
+            "waiting": [
+                {
+                    "file": str(file.path),
+                    "step": step,
+                    "stop": stop,
+                    "task": task,
+                    "prefixes": file.prefixes,
+                    "proposals": file.proposals,
+                    "bytes": file.bytes,
+                    "codes": file.codes,
+                }
+                for (step, stop), file in self._files.items()
+            ],
+            "seconds": time.perf_counter() - self._started,
             "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "compiled": compilations() - self.compiled,
+            "compiled": compilations() - self._compiled,
         }
+
+
+def reported(
+    kept: Kept, rows: Iterator[pa.RecordBatch], receipt: Callable[[], dict[str, Any]]
+) -> Generator[pa.RecordBatch, None, dict[str, Any]]:
+    """Give the rows that a task sends, and return its receipt: of what was done, or of what went wrong."""
+    try:
+        yield from rows
+        kept.close()
+        return receipt()
+    except (errors.BigjoinError, OSError) as error:
+        return failure(kept.job, error)
+    finally:
+        with suppress(OSError):  # what went wrong is told by now
+            kept.close()
+
+
+def by_worker(tuples: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return how many tuples each worker has, of those that have any."""
+    busy = np.flatnonzero(tuples)
+    return list(zip(busy.tolist(), tuples[busy].tolist(), strict=True))
 
 
 def failure(job: Job, error: errors.BigjoinError | OSError) -> dict[str, Any]:

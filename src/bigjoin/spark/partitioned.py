@@ -11,9 +11,7 @@ The heavy-light strategy is the same but for heavy keys, which the driver finds 
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -24,17 +22,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from bigjoin import errors
 from bigjoin.dataflow.agenda import Agenda, Round, Slice, Waiting
-from bigjoin.dataflow.blocks import Counts
 from bigjoin.dataflow.heavy import find_heavy
 from bigjoin.dataflow.itinerary import Itinerary
 from bigjoin.dataflow.operators import Operators, Travels
 from bigjoin.dataflow.seeds import WorkerSeeds, seeds_of_tasks, tuples_of_workers
-from bigjoin.dataflow.waiting import WaitingFile, read_waiting
-from bigjoin.index.trie import Codes
+from bigjoin.dataflow.waiting import read_waiting
 from bigjoin.spark.exchange import Inbox, Outbox, exchange, exchanging
-from bigjoin.spark.job import Clock, Job, Matches, failure, receipts
+from bigjoin.spark.job import Job, Kept, by_worker, receipts, reported
 from bigjoin.spark.results import Progress, Ran, Stats
 from bigjoin.spark.session import common_directory
 
@@ -84,7 +79,7 @@ def run(
     finally:
         shutil.rmtree(job.folder, ignore_errors=True)
     waited = {"prefixes": agenda.peak_prefixes, "bytes": agenda.peak_bytes}
-    return Ran(stats.matches, stats.parts, {**stats.report(job), "index_tuples": _index_tuples(job), "waiting": waited})
+    return Ran(stats.matches, stats.parts, {**stats.report(job), "waiting": waited}, partial(_index_tuples, job))
 
 
 def run_heavy_light(spark: SparkSession, job: Job, *, progress: Progress | None = None) -> Ran:
@@ -110,18 +105,16 @@ class Task:
 
     def __init__(self, job: Job, allowance: int, step: int | None, stage: int = 0) -> None:
         self.job, self.step, self.stage = job, step, stage
-        self.clock = Clock()
+        self.kept = Kept(job)
         last = Itinerary(job.bound, job.heavy).furthest(step)
         options: dict[str, Any] = {"batch_size": job.batch_size, "allowance": allowance, "last": last, "heavy": job.heavy}
-        self.operators = Operators(job.bound, self, counting=job.output is None, **options)
+        self.operators = Operators(job.bound, self.kept, counting=job.output is None, **options)
         self.numbers = {visit: n for n, visit in enumerate(self.operators.itinerary.visits)}
-        self.files: dict[tuple[int, int], WaitingFile] = {}
-        self.found: Matches
         self.outbox: Outbox
 
     def begin(self, number: int, work: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
         """Read seeds, or propose for prefixes that wait."""
-        self._open(number)
+        self.outbox = Outbox(number, workers=self.job.workers, tasks=self.job.tasks)
         yield from self._sent(self._begun(work))
 
     def advance(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -131,7 +124,7 @@ class Task:
         first = list(next(blocks, ()))
         if inbox.task is None:  # nothing was sent here
             return
-        self._open(inbox.task)
+        self.outbox = Outbox(inbox.task, workers=self.job.workers, tasks=self.job.tasks)
         if first:
             yield from self._sent(self._visited(chain([first], blocks)))
         for receipt in inbox.receipts:
@@ -146,88 +139,35 @@ class Task:
                 for read, prefixes in seeds.read(part.first, part.last, size):
                     self.operators.tally.candidates[0] += read
                     yield from self.operators.seed(prefixes)
-                    if self.is_full:
+                    if self.kept.is_full:
                         return
             else:
                 for batch in read_waiting(part.file, part.first, part.last, size, bound.seed.code_type):
                     yield from self.operators.propose(step, part.stop, batch)
-                    if self.is_full:
+                    if self.kept.is_full:
                         return
 
     def _visited(self, blocks: Iterator[Any]) -> Travels:
         visits = self.operators.itinerary.visits
         for number, block in blocks:
-            if not self.is_full:
+            if not self.kept.is_full:
                 yield from self.operators.visit(visits[number], block)
 
     def _sent(self, travelling: Travels) -> Iterator[pa.RecordBatch]:
         """Give the rows that carry blocks further, and at their end the receipt."""
-        said: dict[str, Any]
-        try:
-            for visit, block in travelling:
-                at = self.operators.itinerary.place(visit)
-                assert at is not None, "a block that may be anywhere has no need to travel"
-                yield self.outbox.send(self.numbers[visit], block, at)
-            self._close()
-            said = self._receipt()
-        except (errors.BigjoinError, OSError) as error:
-            said = failure(self.job, error)
-        finally:
-            with suppress(OSError):  # what went wrong is told by now
-                self._close()
+        said = yield from reported(self.kept, self._rows(travelling), self._receipt)
         yield self.outbox.receipt(said)
 
-    def _close(self) -> None:
-        for file in self.files.values():
-            file.close()
-        self.found.close()
+    def _rows(self, travelling: Travels) -> Iterator[pa.RecordBatch]:
+        for visit, block in travelling:
+            at = self.operators.itinerary.place(visit)
+            assert at is not None, "a block that may be anywhere has no need to travel"
+            yield self.outbox.send(self.numbers[visit], block, at)
 
     def _receipt(self) -> dict[str, Any]:
-        tally, outbox = self.operators.tally, self.outbox
-        busy = np.flatnonzero(outbox.load)
-        return {
-            "task": outbox.task,
-            "stage": self.stage,
-            "prefixes": tally.prefixes,
-            "candidates": tally.candidates,
-            "matches": tally.matches,
-            "parts": self.found.parts,
-            "bytes": outbox.bytes,
-            "load": list(zip(busy.tolist(), outbox.load[busy].tolist(), strict=True)),
-            "waiting": [
-                {
-                    "file": str(file.path),
-                    "step": step,
-                    "stop": stop,
-                    "task": outbox.task,
-                    "prefixes": file.prefixes,
-                    "proposals": file.proposals,
-                    "bytes": file.bytes,
-                    "codes": file.codes,
-                }
-                for (step, stop), file in self.files.items()
-            ],
-            **self.clock.receipt(),
-        }
-
-    def wait(self, step: int, stop: int, counts: Counts, keys: Codes | None) -> None:
-        """Write prefixes to the file of those that wait at a stop."""
-        if (step, stop) not in self.files:
-            self.files[step, stop] = WaitingFile(Path(self.job.folder) / f"{uuid.uuid4().hex}.waiting")
-        self.files[step, stop].put(counts, keys)
-
-    def match(self, matches: Codes) -> None:
-        """Write matches to this task's file."""
-        self.found.put(matches)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether this task alone has found as many matches as are wanted."""
-        return self.found.is_full
-
-    def _open(self, number: int) -> None:
-        self.outbox = Outbox(number, workers=self.job.workers, tasks=self.job.tasks)
-        self.found = Matches(self.job, number)
+        outbox = self.outbox
+        sent = {"stage": self.stage, "bytes": outbox.bytes, "load": by_worker(outbox.load)}
+        return {**self.kept.receipt(outbox.task, self.operators.tally), **sent}
 
 
 def _index_tuples(job: Job) -> dict[str, float]:

@@ -97,6 +97,7 @@ class Stats:
         attributes = [",".join(job.plan.seed.attributes), *(step.attribute for step in job.plan.steps)]
         seconds = list(self.seconds.values()) or [0.0]
         return {
+            "workers": job.workers,
             "rounds": self.rounds,
             "exchanges": self.exchanges,
             "bytes": self.bytes,
@@ -123,6 +124,8 @@ class Ran:
     parts: list[tuple[Path, int]]
     """Files of matches, and their rows."""
     stats: dict[str, Any]
+    index_tuples: Callable[[], dict[str, float]]
+    """Finds how many entries of the indices a worker has, at most and on the average: it takes a look at all of them."""
 
 
 class Run(Protocol):

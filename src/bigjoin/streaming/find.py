@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, PROPOSALS
+from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
 from bigjoin.index.run import Run, in_threads, in_turn
 from bigjoin.index.versions import Phase, begun
@@ -29,7 +29,7 @@ from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.matches import MatchFile, schema_of
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.shared import RANGES_PER_TASK
-from bigjoin.spark.strategies import IN_ROUNDS
+from bigjoin.spark.strategies import IN_ROUNDS, Strategy
 from bigjoin.spark.tasks import run_tasks
 
 FEW = 1 << 16
@@ -49,8 +49,8 @@ class Found:
     """Files of signed matches, and their rows."""
     steps: list[dict[str, Any]] = field(default_factory=list)
     """The prefixes and candidates of each step of each delta query."""
-    stats: list[dict[str, Any]] = field(default_factory=list)
-    """Under a strategy that works in rounds, what each of its runs did."""
+    runs: list[results.Ran] = field(default_factory=list)
+    """Under a strategy that works in rounds, those that were counted."""
 
     def add(self, number: int) -> None:
         """Count matches that came (or, below zero, went)."""
@@ -177,7 +177,7 @@ def _by_exchange(
     index: Index,
     folder: Path | None,
     spark: SparkSession,
-    run: results.Run,
+    strategy: Strategy,
     workers: int | None,
     batch_size: int | None,
     found: Found,
@@ -187,13 +187,13 @@ def _by_exchange(
     many = worker_count(index, workers, cores)
     for number, insert in _work(plan, index):
         signed, phase = Signed(plan, plan.queries[number], insert), Phase(begun(index), index, insert)
-        job = Job(signed.dq.plan, phase, many, min(cores, many), batch_size or PROPOSALS)
+        job = Job(signed.dq.plan, phase, many, min(cores, many), batch_size or strategy.batch_size(many))
         if folder is None:
-            ran = run(spark, job)
+            ran = strategy.run(spark, job)
             found.add(ran.matches * signed.sign * signed.each)
-            found.stats.append(ran.stats)
+            found.runs.append(ran)
         else:
-            parts = results.write(spark, replace(job, signed=signed), run, folder, ".parquet")
+            parts = results.write(spark, replace(job, signed=signed), strategy.run, folder, ".parquet")
             found.add(signed.sign * sum(rows for _, rows in parts))
             found.files += parts
 

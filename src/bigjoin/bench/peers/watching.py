@@ -109,7 +109,8 @@ class Partitioned(Watching):
             del batch
             how = {"strategy": "partitioned", "workers": self.workers, "listing": False}
             epoch = graph.apply(frame.toArrow(), question.query, **how, **question.flags)  # type: ignore[arg-type]
-            runs.extend(stats for found in epoch.found.values() for stats in found.stats)
+            counted = [ran for found in epoch.found.values() for ran in found.runs]
+            runs.extend({**ran.stats, "index_tuples": ran.index_tuples()} for ran in counted)
 
         stream = self.stream().writeStream.foreachBatch(apply).trigger(**ONCE)
         times = finished(stream.option("checkpointLocation", str(place / "checkpoint")).start())

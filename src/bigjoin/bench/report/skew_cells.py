@@ -1,0 +1,96 @@
+"""Lines of the skew study by what can be compared: the same question, workers and batch size under several strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from bigjoin.bench.results import Line, newest
+from bigjoin.bench.skew.inputs import INPUTS, THEOREM
+from bigjoin.bench.skew.relations import QUERY
+from bigjoin.bench.skew.study import CONTENDERS, NAME
+
+BASE = "partitioned"
+"""What other strategies are measured against."""
+
+Figure = Callable[[Line], float]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One question about one input in one setting, and what each strategy did."""
+
+    graph: str
+    query: str
+    workers: int
+    batch: str
+    lines: dict[str, Line] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return self.graph if self.query == QUERY else f"{self.graph}, {self.query}"
+
+    @property
+    def is_skewed(self) -> bool:
+        return all(line.figures["skewed"] for line in self.lines.values())
+
+    @property
+    def by_theorem(self) -> bool:
+        return self.batch == THEOREM
+
+    @property
+    def setting(self) -> str:
+        return f"{self.workers}{'' if self.by_theorem == self.is_skewed else f', {self.batch}'}"
+
+    def over(self, strategy: str, figure: Figure) -> float | None:
+        """Return a figure of a strategy over that of the one that all are measured against."""
+        if strategy not in self.lines or BASE not in self.lines:
+            return None
+        base = figure(self.lines[BASE])
+        return figure(self.lines[strategy]) / base if base else None
+
+
+def cells_of(lines: Iterable[Line]) -> list[Cell]:
+    """Return what the newest runs measured, in the order of the inputs."""
+    cells: dict[tuple[str, str, int, str], Cell] = {}
+    known = list(INPUTS)
+    for line in newest(line for line in lines if line.suite == NAME):
+        f = line.figures
+        key = line.graph, line.query, f["workers"], f["batch"]
+        cells.setdefault(key, Cell(*key)).lines[f["strategy"]] = line
+    return sorted(cells.values(), key=lambda cell: known.index(cell.graph) if cell.graph in known else len(known))
+
+
+def strategies_of(cells: Sequence[Cell]) -> list[str]:
+    """Return the strategies that took part."""
+    return [name for name in CONTENDERS if any(name in cell.lines for cell in cells)]
+
+
+def path(line: Line) -> float:
+    """Return the critical path: what the busiest worker receives, added up over all exchanges."""
+    return float(line.figures["critical_path"])
+
+
+def tuples(line: Line) -> float:
+    """Return what all workers received in all exchanges."""
+    return float(line.figures["tuples"])
+
+
+def sent_bytes(line: Line) -> float:
+    """Return the bytes that travelled."""
+    return float(line.figures["bytes"])
+
+
+def busy(line: Line) -> float:
+    """Return the seconds that tasks were at work, added up."""
+    return float(line.figures["busy"])
+
+
+def imbalance(line: Line) -> float:
+    """Return the critical path over an even share of all that travelled: 1 if workers always receive the same."""
+    return path(line) * float(line.figures["workers"]) / max(1.0, tuples(line))
+
+
+def each_explored(line: Line) -> float:
+    """Return the tuples that travel for each prefix and candidate."""
+    return tuples(line) / max(1.0, float(line.figures["explored"]))

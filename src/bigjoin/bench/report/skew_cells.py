@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from bigjoin.bench.question import Question
 from bigjoin.bench.results import Line, newest
 from bigjoin.bench.skew.inputs import INPUTS, THEOREM
 from bigjoin.bench.skew.relations import QUERY
@@ -22,13 +23,14 @@ class Cell:
 
     graph: str
     query: str
+    meaning: str
     workers: int
     batch: str
     lines: dict[str, Line] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        return self.graph if self.query == QUERY else f"{self.graph}, {self.query}"
+        return self.graph if self.query == QUERY else f"{self.graph}, {Question(self.query, self.meaning).title}"
 
     @property
     def is_skewed(self) -> bool:
@@ -52,11 +54,11 @@ class Cell:
 
 def cells_of(lines: Iterable[Line]) -> list[Cell]:
     """Return what the newest runs measured, in the order of the inputs."""
-    cells: dict[tuple[str, str, int, str], Cell] = {}
+    cells: dict[tuple[str, str, str, int, str], Cell] = {}
     known = list(INPUTS)
     for line in newest(line for line in lines if line.suite == NAME):
         f = line.figures
-        key = line.graph, line.query, f["workers"], f["batch"]
+        key = line.graph, line.query, line.meaning, f["workers"], f["batch"]
         cells.setdefault(key, Cell(*key)).lines[f["strategy"]] = line
     return sorted(cells.values(), key=lambda cell: known.index(cell.graph) if cell.graph in known else len(known))
 

@@ -151,4 +151,16 @@ def figures_of(counts: Sequence[Count]) -> dict[str, Any]:
         "busy": tasks["count"] * tasks["seconds"]["mean"],
         "loads": [[load["max"], round(load["mean"], 1)] for load in stats["exchange_loads"][:KEPT]],
         **({"balance": {**worst, "runs": len(balances)}} if worst else {}),
+        "kinds": kinds_of(stats["exchange_loads"]),
     }
+
+
+def kinds_of(loads: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
+    """Return the most and the mean that workers received, added up over exchanges of a kind, where these say what they are."""
+    kinds: dict[str, list[float]] = {}
+    for load in loads:
+        if (what := load.get("of")) is not None:
+            kind = what if what == "deal" else "answers" if what.endswith("answers") else "requests"
+            most, mean = kinds.get(kind, [0, 0.0])
+            kinds[kind] = [most + load["max"], mean + load["mean"]]
+    return kinds

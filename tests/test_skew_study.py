@@ -82,6 +82,12 @@ def test_contenders_are_strategies_that_exist():
         assert all(asked.settings for asked in given.asked)
 
 
+def test_loads_by_what_travels():
+    loads = [{"of": what, "max": 3, "mean": 1.0} for what in ("deal", "count", "hold", "hold answers")]
+    assert study.kinds_of(loads) == {"deal": [3, 1.0], "requests": [6, 2.0], "answers": [3, 1.0]}
+    assert study.kinds_of([{"max": 3, "mean": 1.0}]) == {}
+
+
 def line(strategy: str, graph: str = "One key", workers: int = 64, batch: str = THEOREM, **figures) -> Line:
     known = {
         "strategy": strategy,
@@ -100,6 +106,7 @@ def line(strategy: str, graph: str = "One key", workers: int = 64, batch: str = 
         "loads": [[10, 2.5], [0, 0.0]],
     }
     if strategy == "balanced":
+        known["kinds"] = {"requests": [11, 10.0], "answers": [15, 10.0], "deal": [8, 2.0]}
         known["balance"] = {"batch": 1 << 20, "dealt": 1, "lookups": 1.1, "new": 0.5, "waiting": 1.5, "runs": 1}
     asked = {"query": QUERY if graph == "One key" else "triangle", "meaning": "join"}
     return Line(
@@ -132,6 +139,7 @@ def test_a_page_is_made_of_lines(tmp_path):
     assert "| One key | 64 | 640 | 20 | 64.00 | 2.00 | 32.0 |" in said
     assert "at most 1.00 times the tuples of `partitioned`" in said
     assert "| One key | 64 | 16,384 | 2 | 1 | 1.10 | 0.50 | 1.50 |" in said
+    assert "| One key | 64 | 1.10 | 1.50 | 4.00 | 32% | 44% | 24% |" in said
     assert imbalance(line("partitioned")) == 64.0
     for picture in (tmp_path / "skew").glob("*.svg"):
         assert f"(skew/{picture.name})" in said

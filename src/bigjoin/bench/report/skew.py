@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import median
 
 from bigjoin.bench.report.cells import MISSING, seconds, table
 from bigjoin.bench.report.page import where
@@ -22,7 +23,7 @@ from bigjoin.bench.report.skew_cells import (
     tuples,
 )
 from bigjoin.bench.report.skew_plots import draw_loads, draw_paths
-from bigjoin.bench.report.skew_targets import MANY, targets
+from bigjoin.bench.report.skew_targets import MANY, draws, targets
 from bigjoin.bench.results import Line
 from bigjoin.bench.skew.inputs import INPUTS
 from bigjoin.bench.skew.relations import SAFETY
@@ -159,7 +160,7 @@ def invariants(cells: Sequence[Cell]) -> str:
     others = [cell.lines["balanced"] for cell in cells if not cell.by_theorem and "balanced" in cell.lines]
     if others:
         rows.append(["all others, default B'", "", "", *_bounds(others)])
-    titles = ["input", "workers", "B'", "rounds", "dealt", "lookups / B'", "new / B", "waiting / B"]
+    titles = ["input", "workers", "B'", "rounds", "dealt", "lookups / B'", "median, runs", "new / B", "waiting / B"]
     return table(titles, rows)
 
 
@@ -276,8 +277,10 @@ def _summary(cells: Sequence[Cell], names: Sequence[str]) -> str:
 def _bounds(lines: Sequence[Line]) -> list[str]:
     found = {name: max(line.figures["balance"][name] for line in lines) for name in ("dealt", "lookups", "new", "waiting")}
     rounds = str(lines[0].figures["rounds"]) if len(lines) == 1 else ""
+    each = [draw for line in lines for draw in draws(line)]
     lookups = f"{found['lookups']:.2f}" if found["lookups"] else MISSING
-    return [rounds, str(found["dealt"]), lookups, f"{found['new']:.2f}", f"{found['waiting']:.2f}"]
+    middle = f"{median(each):.2f}, {len(each)}" if found["lookups"] else MISSING
+    return [rounds, str(found["dealt"]), lookups, middle, f"{found['new']:.2f}", f"{found['waiting']:.2f}"]
 
 
 def _most(cells: Sequence[Cell], name: str, figure: Figure) -> tuple[float, str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bigjoin.bench.report.cells import table
 from bigjoin.bench.report.skew_cells import BASE, Cell, Figure, busy, path, sent_bytes, strategies_of, tuples
+from bigjoin.bench.results import Line
 
 MANY = 64
 """Workers at which paths are to be shorter."""
@@ -18,23 +19,36 @@ def targets(cells: Sequence[Cell]) -> str:
     """Return a table of aims: what was aimed at, what was seen, and where it was missed."""
     balanced = [cell.lines["balanced"].figures["balance"] for cell in cells if "balanced" in cell.lines]
     full = [
-        cell.lines["balanced"].figures["balance"]["lookups"] for cell in cells if "balanced" in cell.lines and cell.by_theorem
+        draw
+        for cell in cells
+        if "balanced" in cell.lines and cell.by_theorem
+        for draw in draws(cell.lines["balanced"])
+        if draw  # there was a full batch
     ]
     rows = []
     if balanced:
         dealt = max(found["dealt"] for found in balanced)
         rows.append(_row("balanced: work dealt within", "1", f"{dealt}", dealt <= 1))
         for name, most in (("new", 2.0), ("waiting", 4.0)):
-            seen = max(found[name] for found in balanced)
-            rows.append(_row(f"balanced: {name} prefixes, in B", f"at most {most:g}", f"{seen:.2f}", seen <= most))
+            share = max(found[name] for found in balanced)
+            rows.append(_row(f"balanced: {name} prefixes, in B", f"at most {most:g}", f"{share:.2f}", share <= most))
     if full:
+        over = sum(draw > LOOKUPS for draw in full)
+        said = f"missed in {over} of {len(full)} runs" if over else "met"
         rows.append(
-            _row("balanced: lookups / B' in a full batch", f"at most {LOOKUPS}", f"{max(full):.2f}", max(full) <= LOOKUPS)
+            ["balanced: lookups / B' in a full batch", f"at most {LOOKUPS}", f"{min(full):.2f} to {max(full):.2f}", said]
         )
     for name in strategies_of(cells):
         if name != BASE:
             rows += _against(name, cells)
     return table(["aim", "", "seen", ""], rows, words=4)
+
+
+def draws(line: Line) -> list[float]:
+    """Return the worst lookups of each run of a line, as far as they are known: each run draws its hashes anew."""
+    balance = line.figures["balance"]
+    found: list[float] = balance.get("draws") or [balance["lookups"]]
+    return found
 
 
 def _against(name: str, cells: Sequence[Cell]) -> list[list[str]]:

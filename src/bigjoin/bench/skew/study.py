@@ -150,7 +150,7 @@ def figures_of(counts: Sequence[Count]) -> dict[str, Any]:
         "explored": sum(step["prefixes"] + step["candidates"] for step in stats["steps"]),
         "busy": tasks["count"] * tasks["seconds"]["mean"],
         "loads": [[load["max"], round(load["mean"], 1)] for load in stats["exchange_loads"][:KEPT]],
-        **({"balance": {**worst, "runs": len(balances)}} if worst else {}),
+        **({"balance": {**worst, "draws": [balance["lookups"] for balance in balances]}} if worst else {}),
         "kinds": kinds_of(stats["exchange_loads"]),
     }
 

@@ -27,6 +27,8 @@ class Cell:
     workers: int
     batch: str
     lines: dict[str, Line] = field(default_factory=dict)
+    draws: list[float] = field(default_factory=list)
+    """Lookups of a worker in a full batch, over B', at worst: of every run that was ever measured, since luck is part of it."""
 
     @property
     def title(self) -> str:
@@ -55,12 +57,18 @@ class Cell:
 def cells_of(lines: Iterable[Line]) -> list[Cell]:
     """Return what the newest runs measured, in the order of the inputs."""
     cells: dict[tuple[str, str, str, int, str], Cell] = {}
-    known = list(INPUTS)
-    for line in newest(line for line in lines if line.suite == NAME):
-        f = line.figures
-        key = line.graph, line.query, line.meaning, f["workers"], f["batch"]
-        cells.setdefault(key, Cell(*key)).lines[f["strategy"]] = line
+    known, mine = list(INPUTS), [line for line in lines if line.suite == NAME]
+    for line in newest(mine):
+        cells.setdefault(_key(line), Cell(*_key(line))).lines[line.figures["strategy"]] = line
+    for line in mine:
+        if (balance := line.figures.get("balance")) and _key(line) in cells:
+            draws = balance.get("draws") or [balance["lookups"]]
+            cells[_key(line)].draws.extend(draw for draw in draws if draw)  # zero: no batch was full
     return sorted(cells.values(), key=lambda cell: known.index(cell.graph) if cell.graph in known else len(known))
+
+
+def _key(line: Line) -> tuple[str, str, str, int, str]:
+    return line.graph, line.query, line.meaning, line.figures["workers"], line.figures["batch"]
 
 
 def strategies_of(cells: Sequence[Cell]) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from bigjoin.bench.report.cells import table
 from bigjoin.bench.report.skew_cells import BASE, Cell, Figure, busy, path, sent_bytes, strategies_of, tuples
-from bigjoin.bench.results import Line
 
 MANY = 64
 """Workers at which paths are to be shorter."""
@@ -18,13 +17,7 @@ SHORTER, LOOKUPS, WORK = 5.0, 1.2, 2.0
 def targets(cells: Sequence[Cell]) -> str:
     """Return a table of aims: what was aimed at, what was seen, and where it was missed."""
     balanced = [cell.lines["balanced"].figures["balance"] for cell in cells if "balanced" in cell.lines]
-    full = [
-        draw
-        for cell in cells
-        if "balanced" in cell.lines and cell.by_theorem
-        for draw in draws(cell.lines["balanced"])
-        if draw  # there was a full batch
-    ]
+    full = [draw for cell in cells if cell.by_theorem for draw in cell.draws]
     rows = []
     if balanced:
         dealt = max(found["dealt"] for found in balanced)
@@ -42,13 +35,6 @@ def targets(cells: Sequence[Cell]) -> str:
         if name != BASE:
             rows += _against(name, cells)
     return table(["aim", "", "seen", ""], rows, words=4)
-
-
-def draws(line: Line) -> list[float]:
-    """Return the worst lookups of each run of a line, as far as they are known: each run draws its hashes anew."""
-    balance = line.figures["balance"]
-    found: list[float] = balance.get("draws") or [balance["lookups"]]
-    return found
 
 
 def _against(name: str, cells: Sequence[Cell]) -> list[list[str]]:

@@ -65,19 +65,23 @@ def bench(
       updates-size      10 to 1,000,000 updates an epoch, and memory
       updates-all       a whole graph as updates, against building and counting
       updates-capacity  updates under the partitioned strategy, by workers
+      skew         what 16, 64 and 224 workers receive, by strategy, on lopsided inputs and real graphs
 
     Peers are optional: pip install 'bigjoin[bench]'. Counts are compared before a time is kept.
     """  # noqa: D301 - click reads the backspace: what follows is not wrapped
     from bigjoin.bench.graphs import BUNDLED, Library
     from bigjoin.bench.report.page import fill_readme, write_report
+    from bigjoin.bench.report.skew import write_skew
     from bigjoin.bench.report.tables import summary, warm
     from bigjoin.bench.results import read
     from bigjoin.bench.rounds import Limits
     from bigjoin.bench.run import Bench
     from bigjoin.bench.run import quick as quickly
+    from bigjoin.bench.skew.study import NAME, Study, inputs
     from bigjoin.bench.suites import SUITES, get
 
-    suites = [get(name) for name in names] or list(SUITES.values())
+    suites = [get(name) for name in names if name != NAME] if names else list(SUITES.values())
+    studied = inputs(graphs) if (NAME in names or not names) and not quick else []
     limits = Limits()
     if quick:
         suites, limits = quickly(suites)
@@ -90,11 +94,13 @@ def bench(
         library = Library(data or (beside if beside.is_dir() else None))
         say = (lambda _: None) if quiet else (lambda text: click.echo(text, err=True))
         running = Bench(file, library, limits, threads, say)
+        study = Study(file, library, 1 if rounds is None else rounds, threads, say)
         try:
             lines = running.run(suites, graphs)
+            lines += study.run(studied)
         finally:
             library.close()
-        wrong = running.wrong
+        wrong = running.wrong + study.wrong
         for suite in suites:
             mine = [line for line in lines if line.suite == suite.name]
             if as_json:
@@ -102,8 +108,12 @@ def bench(
                     click.echo(json.dumps(asdict(line)))
             elif mine:
                 click.echo(f"{suite.title}\n\n{warm(suite, mine)}\n\n{summary(suite, mine)}\n")
+        for line in lines if as_json else ():
+            if line.suite == NAME:
+                click.echo(json.dumps(asdict(line)))
     measured = read(file)
     page = write_report(measured, pages)
+    write_skew(measured, pages)
     if pages == _CHECKOUT / "docs":
         fill_readme(_CHECKOUT / "README.md", measured, BUNDLED)
     if not quiet:

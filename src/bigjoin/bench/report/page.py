@@ -25,6 +25,8 @@ and the most. What takes more than 20 s runs once, and is cut off at 120 s: it i
 Loading (for us: building the index) is measured apart. Memory is the peak of what a contender's processes hold, without
 mapped files. bigjoin runs through Spark `local[2]`, in a warm session, unless said otherwise; peers have two threads where
 they can use them. Compare ratios, not seconds: machines differ, and a noisy one slows everybody.
+
+`bigjoin bench skew` has a page of its own: [what skew does to each strategy](skew.md).
 """
 
 
@@ -56,7 +58,7 @@ def section(suite: Suite, lines: Sequence[Line], picture: Path | None) -> str:
         parts.append(EXTRAS[suite.name](lines))
     more = f"Cold, the first run of each:\n\n{tables.cold(suite, lines)}\n\n{tables.loading(suite, lines)}"
     parts.append(f"<details><summary>First runs, loading and memory</summary>\n\n{more}\n\n</details>")
-    parts.append(_where(lines))
+    parts.append(where(lines))
     return "\n\n".join(parts) + "\n"
 
 
@@ -75,7 +77,7 @@ def fill_readme(readme: Path, lines: Sequence[Line], graph: str) -> None:
             fill(readme, marker, tables.warm(SUITES[name], mine))
 
 
-def _where(lines: Sequence[Line]) -> str:
+def where(lines: Sequence[Line]) -> str:
     """Return when, of what and on which machine the lines of a section were measured."""
     commits = ", ".join(dict.fromkeys(line.commit for line in lines if line.commit)) or bigjoin_version(lines)
     days = ", ".join(dict.fromkeys(line.run[:10] for line in lines))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from bigjoin.bench.contenders import CONTENDERS
 from bigjoin.bench.report.cells import by_cell
@@ -25,11 +26,7 @@ def can_plot() -> bool:
 
 def draw(suite: Suite, lines: Sequence[Line], file: Path) -> None:
     """Draw a suite: curves, where its contenders differ in a number, or else times beside each other."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams.update({"svg.hashsalt": "bigjoin", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-    file.parent.mkdir(parents=True, exist_ok=True)
+    styled(file.parent)
     if suite.name in CURVES:
         curves(suite, lines, file)
     elif suite.name in PANELS:
@@ -38,6 +35,17 @@ def draw(suite: Suite, lines: Sequence[Line], file: Path) -> None:
         over_epochs(lines, file)
     else:
         plot(suite, lines, file)
+
+
+def styled(folder: Path) -> Any:
+    """Return pyplot, set up to draw the same lines into the same file each time, and make the folder of the plots."""
+    import matplotlib as mpl
+    from matplotlib import pyplot
+
+    mpl.use("svg")
+    mpl.rcParams.update({"svg.hashsalt": "bigjoin", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    folder.mkdir(parents=True, exist_ok=True)
+    return pyplot
 
 
 CURVES: dict[str, tuple[str, tuple[tuple[str, Callable[[Line], float]], ...]]] = {

@@ -1,8 +1,8 @@
 """Lookups: which worker answers each, equal ones only once, and what it says.
 
-Which worker answers for a key is a hash of all of it. The extensions of a key are dealt in turn instead: of any `workers`
-neighbours each lies with another worker, and only where the first of them lies is hashed. So a stretch of a list asks every
-worker the same to within two, and there is no stretch whose places an adversary could know.
+A lookup names some codes, and with them a last one, or a place in a list. Those with the same codes are dealt in turn: of w
+neighbours in the last number, from a multiple of w on, each lies with another worker, and a hash says where the first of them
+does. So what is dense asks all workers alike, and there are no numbers that an adversary could know to lie with one worker.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def mixed(h):
 
 
 @helper
-def hashed(columns, i, salt):
-    """Return the hash of column i."""
+def hashed(columns, i, count, salt):
+    """Return the hash of the first codes of column i, so many of them."""
     h = uint64(salt)
-    for c in range(len(columns)):
+    for c in range(count):
         h = (h ^ (h >> uint64(32)) ^ uint64(columns[c, i])) * uint64(0x9E3779B97F4A7C15)
     return mixed(h)
 
@@ -38,7 +38,7 @@ def worker_of(h, workers):
 
 @helper
 def resolver(h, k, workers):
-    """Return the worker that knows the k-th extension of a key with a hash."""
+    """Return the worker for the last number of a lookup whose other codes have a hash."""
     turn = worker_of(mixed(h + uint64(k // workers) * uint64(0x9E3779B97F4A7C15)), workers)
     return (k + turn) % workers
 
@@ -47,6 +47,13 @@ def resolver(h, k, workers):
 def run_end(k, last, worker, workers):
     """Return where the run of extensions ends that begins at k, each with the worker after the one before."""
     return min(last, (k // workers + 1) * workers, k + workers - worker)
+
+
+@helper
+def answerer(columns, i, salt, workers):
+    """Return the worker that answers what column i asks."""
+    last = len(columns) - 1
+    return resolver(hashed(columns, i, last, salt), int64(columns[last, i]), workers)
 
 
 @kernel
@@ -61,7 +68,7 @@ def aggregate(columns, salt, workers, tasks, table, slots, firsts, destinations,
     mask = uint64(len(table) - 1)
     found = 0
     for i in range(len(slots)):
-        h = hashed(columns, i, salt)
+        h = hashed(columns, i, len(columns), salt)
         at, tag = h & mask, int64(h >> uint64(33))
         while True:
             entry = table[at]
@@ -69,7 +76,7 @@ def aggregate(columns, salt, workers, tasks, table, slots, firsts, destinations,
                 table[at] = (tag << 32) | found
                 slots[i] = found
                 firsts[found] = i
-                worker = worker_of(h, workers)
+                worker = answerer(columns, i, salt, workers)
                 load[worker] += 1
                 destinations[found] = worker % tasks
                 starts[worker % tasks + 1] += 1
@@ -94,7 +101,7 @@ def aggregate(columns, salt, workers, tasks, table, slots, firsts, destinations,
 def hash_owners(columns, salt, workers, load):
     """Add to `load` how many columns fall to each worker."""
     for i in range(columns.shape[1]):
-        load[worker_of(hashed(columns, i, salt), workers)] += 1
+        load[answerer(columns, i, salt, workers)] += 1
 
 
 @kernel
@@ -176,7 +183,7 @@ def gather_resolved(hashes, firsts, lasts, workers, tasks, answers, cursors, cod
 def hash_columns(columns, salt, hashes):
     """Set the hash of each column."""
     for i in range(columns.shape[1]):
-        hashes[i] = hashed(columns, i, salt)
+        hashes[i] = hashed(columns, i, len(columns), salt)
 
 
 @kernel

@@ -210,8 +210,11 @@ class Balanced:
                             continue
                         request = unpack_arrays(pack_arrays(request))
                         said = self.answering(task, managers[worker]).answer(exchange, number, request, task)
-                        answers[number][task] = unpack_arrays(pack_arrays(said))
-                        answered[worker] += tuples_said(said[0])
+                        if said:
+                            answers[number][task] = unpack_arrays(pack_arrays(said))
+                            answered[worker] += tuples_said(said[0])
+                if state.is_last:
+                    continue
                 arrived[worker] = State.of(unpack_arrays(pack_arrays(state.arrays()))), dict(answers)
             self.sent += int(answered.sum())
             after = {w: managers[w].advance(exchange, *arrived[w]) for w in arrived}

@@ -18,7 +18,7 @@ from bigjoin.dataflow.balance import Balance
 from bigjoin.dataflow.blocks import Counts, join, pack, unpack
 from bigjoin.dataflow.forecast import forecast
 from bigjoin.dataflow.lookups import Dealing, Resolve, ask, ask_ranges, entries_of_workers, gathered
-from bigjoin.dataflow.managed import Manager, exchanges_of, tries_of
+from bigjoin.dataflow.managed import Manager, tries_of
 from bigjoin.dataflow.packing import pack_arrays, unpack_arrays
 from bigjoin.dataflow.seeds import tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, stretches
@@ -328,9 +328,8 @@ def test_nobody_can_choose_places_that_lie_with_one_worker():
 
 def stages(job, batch, *, cut=1000, write=None):
     """Run the stages of a round task by task, without Spark, twice each; give what they send, and at the end the receipts."""
-    exchanges = exchanges_of(job.bound, batch.step)
     rows = []
-    for stage in range(2 * len(exchanges) + 1):
+    for stage in range(balanced.shape_of(job, batch)[0] + 1):
         sent = []
         for task in range(job.tasks):
             arriving = sorted((r for r in rows if r["task"] == task), key=lambda r: (r["source"], r["sequence"]))

@@ -66,6 +66,8 @@ class Count:
 
     extender: BoundExtender
     window: Window
+    number: int
+    """Of the extender, in its step."""
 
     def columns(self, prefixes: Codes) -> Codes:
         """Return what is asked by: the key, and the bounds if there are any."""
@@ -98,6 +100,11 @@ class Hold:
     def answer(self, asked: Arrays) -> Arrays:
         """Say which are held, a bit each."""
         return (np.packbits(self.extender.trie.contains(asked)),)
+
+    def number_kept(self, asked: Arrays) -> int:
+        """Return how many candidates stay, given how many of them ask the same beside what is asked."""
+        *columns, times = asked
+        return int(times[self.extender.trie.contains(columns) == self.wanted].sum())
 
     def keeps(self, prefixes: Codes, rows: Rows, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Tell which of some candidates stay, given what is held."""
@@ -147,15 +154,19 @@ class Asked:
     """Hashes of keys, and the first and the last place of each range, if these were asked for."""
 
 
-def ask(columns: Codes, dealing: Dealing, load: NDArray[np.int64]) -> Asked:
-    """Aggregate lookups that are equal, and deal them to tasks; `load` grows by the requests that each worker will get."""
+def ask(columns: Codes, dealing: Dealing, load: NDArray[np.int64], *, times: bool = False) -> Asked:
+    """Aggregate lookups that are equal, and deal them to tasks; `load` grows by the requests that each worker will get.
+
+    With `times`, requests say how many prefixes ask the same.
+    """
     firsts, slots, destinations, starts = _aggregated(columns, dealing, load)
     order, bounds = np.empty(len(firsts), np.int32), starts.copy()
     group(destinations, starts, order)
     place = np.empty(len(firsts), np.int32)
     place[order] = np.arange(len(firsts), dtype=np.int32)
     asked = columns.take(firsts.take(order), axis=1)
-    requests = [tuple(asked[:, a:b]) for a, b in pairwise(bounds)]
+    sent = [*asked, np.bincount(slots, minlength=len(firsts))[order].astype(np.int32)] if times else list(asked)
+    requests = [tuple(column[a:b] for column in sent) for a, b in pairwise(bounds)]
     return Asked(requests, place.take(slots), tuple(int(b - a) for a, b in pairwise(bounds) if b > a))
 
 

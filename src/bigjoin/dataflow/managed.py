@@ -33,13 +33,14 @@ from bigjoin.dataflow.lookups import (
     gathered,
     held,
 )
-from bigjoin.dataflow.operators import Sink, Tally
+from bigjoin.dataflow.operators import ENOUGH, Sink, Tally
 from bigjoin.dataflow.packing import Arrays
 from bigjoin.dataflow.waiting import stretches
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.joins.bind import BoundPlan, BoundStep
 from bigjoin.joins.seeds import decide
 from bigjoin.kernels.flatten import flatten_extensions
+from bigjoin.kernels.walk import ascend
 
 MOST_TESTS = 10
 """Exchanges in which candidates of a step are tested; where there are more tests, the last of these has several."""
@@ -58,12 +59,16 @@ class State:
     """Candidates of each prefix, while they are not resolved."""
     asked: dict[int, Asked] = field(default_factory=dict)
     """By number of the index in the exchange."""
+    known: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    """Where the extensions of each prefix begin and end in the list that its seed stands in, if that is an extender's."""
+    is_last: bool = False
+    """Whether what is asked is all that is left to know: then nothing has to be remembered."""
 
     def arrays(self) -> Arrays:
         """Return all that is to be remembered while requests travel."""
         lengths = np.empty(0, np.int64) if self.lengths is None else self.lengths
         shape = np.array([len(self.prefixes), self.lengths is not None, *self.asked])
-        arrays: Arrays = (shape, self.prefixes.ravel(), self.proposers, lengths)
+        arrays: Arrays = (shape, self.prefixes.ravel(), self.proposers, lengths, *(self.known or (lengths[:0],) * 2))
         for asked in self.asked.values():
             arrays += (asked.slots, np.array(asked.sizes, np.int64), *(asked.ranges or (lengths[:0],) * 3))
         return arrays
@@ -71,12 +76,13 @@ class State:
     @classmethod
     def of(cls, arrays: Arrays) -> State:
         """Return the state that arrays are of."""
-        (width, unresolved, *numbers), prefixes, proposers, lengths, *rest = arrays
+        (width, unresolved, *numbers), prefixes, proposers, lengths, starts, ends, *rest = arrays
         asked = {}
         for at, number in enumerate(numbers):
             slots, sizes, *ranges = rest[5 * at : 5 * at + 5]
             asked[int(number)] = Asked([], slots, tuple(sizes.tolist()), tuple(ranges) if unresolved else ())
-        return cls(prefixes.reshape(width, -1), proposers, lengths if unresolved else None, asked)
+        known = (starts, ends) if len(starts) else None
+        return cls(prefixes.reshape(width, -1), proposers, lengths if unresolved else None, asked, known)
 
     def rows(self, proposer: int | None) -> Rows:
         """Return which candidates a proposer has made; all, if it does not matter."""
@@ -89,6 +95,8 @@ class Manager:
     def __init__(self, plan: BoundPlan, step: int | None, dealing: Dealing, sink: Sink, *, counting: bool) -> None:
         self.plan, self.number, self.dealing, self.sink, self.counting = plan, step, dealing, sink, counting
         self.exchanges = exchanges_of(plan, step)
+        self.sums_last = counting and self.behind == len(plan.steps) and _asks_once(self.exchanges)
+        """Whether those who are asked last add up what they hold, instead of saying it."""
         self.indices = {id(trie): number for number, trie in enumerate(tries_of(plan))}
         self.tally = Tally.of(plan)
         self.load = np.zeros(dealing.workers, np.int64)
@@ -99,10 +107,37 @@ class Manager:
         """How many steps candidates will have behind them."""
         return 0 if self.number is None else self.number + 1
 
-    def seed(self, read: int, prefixes: Codes) -> State | None:
-        """Begin with the prefixes of seeds, of which so many were read."""
-        self.tally.candidates[0] += read
-        return self._go_on(0, State(prefixes, np.zeros(prefixes.shape[1], np.uint8)))
+    @property
+    def stages(self) -> int:
+        """How often something travels in a round: to those who are asked, and back."""
+        return 2 * len(self.exchanges) - self.sums_last
+
+    def seed(self, positions: NDArray[np.int64]) -> State | None:
+        """Begin with seeds, given where they stand."""
+        self.tally.candidates[0] += len(positions)
+        prefixes, kept = decide(self.plan.seed, positions)
+        state = State(np.compress(kept, prefixes, axis=1), np.zeros(int(kept.sum()), np.uint8))
+        if self.exchanges and isinstance(self.exchanges[0][0][0], Count):
+            extender = seeds_own(self.plan)
+            if extender is not None:
+                state = self._known(extender, positions[kept], state)
+        return self._go_on(0, state)
+
+    def _known(self, number: int, positions: NDArray[np.int64], state: State) -> State:
+        """Count without asking, in lists that are read as seeds: few extensions are proposed from there, whoever has fewer.
+
+        Return what is left to be counted elsewhere.
+        """
+        trie, count = self.plan.seed.extender.trie, len(positions)
+        nodes, proposers = np.empty(count, np.int64), np.full(count, number, np.uint8)
+        ascend(trie.offsets, positions, nodes)
+        heads = trie.offsets[nodes]
+        ends = trie.offsets[nodes + 1] - heads
+        starts = positions - heads + 1 if self.plan.steps[0].window.above else np.zeros(count, np.int64)
+        done = ends - starts <= (ENOUGH if len(self.plan.steps[0].extenders) > 1 else np.iinfo(np.int64).max)
+        self.tally.prefixes[0] += int(done.sum())
+        self._minimised(state.prefixes[:, done], proposers[done], starts[done], ends[done])
+        return State(state.prefixes[:, ~done], proposers[~done], known=(starts[~done], ends[~done]))
 
     def extend(self, ranges: Counts) -> State | None:
         """Extension-Resolve: ask for the candidates of ranges."""
@@ -129,11 +164,16 @@ class Manager:
         return self._go_on(exchange + 1, state)
 
     def answer(self, exchange: int, number: int, asked: Arrays, task: int) -> Arrays:
-        """Answer requests to an index, for the workers of a task."""
+        """Answer requests to an index, for the workers of a task; nothing, if only a number was asked for."""
         index = self.exchanges[exchange][number]
         lookup = index[0]
         if isinstance(lookup, Resolve):
             return lookup.answer(asked, self._dealing(index), task, self.plan.seed.code_type)
+        if isinstance(lookup, Hold) and self.sums_last and exchange == len(self.exchanges) - 1:
+            kept = lookup.number_kept(asked)
+            self.tally.prefixes[-1] += kept
+            self.tally.matches += kept
+            return ()
         return lookup.answer(asked)
 
     def _dealing(self, index: Sequence[Lookup]) -> Dealing:
@@ -153,11 +193,17 @@ class Manager:
             return None
         if not prefixes.shape[1]:
             return None
+        state.is_last = self.sums_last and exchange == len(self.exchanges) - 1
         for number, index in enumerate(self.exchanges[exchange]):
-            columns = np.concatenate([_columns(lookup, state) for lookup in index], axis=1)
-            if columns.shape[1]:
-                state.asked[number] = ask(columns, self._dealing(index), self.load)
+            columns = [_columns(lookup, state) for lookup in self._asking(index, state)]
+            if any(column.shape[1] for column in columns):
+                state.asked[number] = ask(np.concatenate(columns, axis=1), self._dealing(index), self.load, times=state.is_last)
         return state
+
+    def _asking(self, index: Sequence[Lookup], state: State) -> Sequence[Lookup]:
+        """Return the lookups of an index but the one that seeds have answered already, if there are others."""
+        own = seeds_own(self.plan) if state.known is not None else None
+        return [lookup for lookup in index if not (isinstance(lookup, Count) and lookup.number == own)]
 
     def _resolved(self, state: State, answers: Answers) -> State:
         """Flatten candidates, and drop what filters refuse."""
@@ -195,28 +241,33 @@ class Manager:
         return State(np.compress(kept, state.prefixes, axis=1), state.proposers[kept])
 
     def _counted(self, exchange: int, state: State, answers: Answers) -> None:
-        """Count minimisation: the extender with the fewest extensions will propose them; without any, a prefix is dropped."""
-        step, count = self.plan.steps[self.behind], state.prefixes.shape[1]
-        starts, ends = np.zeros(count, np.int64), np.full(count, np.iinfo(np.int64).max)
-        proposers = np.zeros(count, np.uint8)
-        found: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        """Count minimisation: the extender with the fewest extensions will propose them."""
+        count = state.prefixes.shape[1]
+        starts, ends = state.known or (np.zeros(count, np.int64), np.full(count, np.iinfo(np.int64).max))
+        proposers = state.proposers
         for number, asked in state.asked.items():
             said = [np.concatenate(column)[asked.slots] for column in zip(*answers[number].values(), strict=True)]
-            for place, lookup in enumerate(self.exchanges[exchange][number]):
+            for place, lookup in enumerate(self._asking(self.exchanges[exchange][number], state)):
+                assert isinstance(lookup, Count)
                 first, last = (column[place * count : (place + 1) * count] for column in said)
-                found[[extender is lookup.extender for extender in step.extenders].index(True)] = first, last
-        for number, (first, last) in sorted(found.items()):
-            fewer = last - first < ends - starts
-            starts[fewer], ends[fewer], proposers[fewer] = first[fewer], last[fewer], number
-        total = int((ends - starts).sum())
+                fewer = last - first < ends - starts
+                starts[fewer], ends[fewer], proposers[fewer] = first[fewer], last[fewer], lookup.number
+        self._minimised(state.prefixes, proposers, starts, ends)
+
+    def _minimised(
+        self, prefixes: Codes, proposers: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> None:
+        """Keep prefixes for the next step, but those without extensions; or count these, if they are matches."""
+        step = self.plan.steps[self.behind]
         if self.counting and self.behind == len(self.plan.steps) - 1 and step.counts_suffice:
+            total = int((ends - starts).sum())
             self.tally.candidates[-1] += total
             self.tally.prefixes[-1] += total
             self.tally.matches += total
             return
         some = np.flatnonzero(ends > starts)
         if len(some):
-            self.sink.wait(self.behind, 0, Counts(state.prefixes, ends - starts, proposers, starts).part(some), None)
+            self.sink.wait(self.behind, 0, Counts(prefixes, ends - starts, proposers, starts).part(some), None)
 
 
 def tries_of(plan: BoundPlan) -> list[Trie]:
@@ -225,6 +276,30 @@ def tries_of(plan: BoundPlan) -> list[Trie]:
     for step in plan.steps:
         used += [*step.extenders, *step.excluders, *(check for check, _ in step.checks)]
     return list({id(extender.trie): extender.trie for extender in used}.values())
+
+
+def seeds_own(plan: BoundPlan) -> int | None:
+    """Return the extender of the first step whose lists are those that seeds are read from, with no window but from there on.
+
+    Whoever reads a seed knows where in its list it stands, and how long that is.
+    """
+    seed, step = plan.seed, plan.steps[0]
+    if seed.checks or len(seed.columns) != 2 or len(seed.extender.trie.levels) != 1 or not seed.extender.trie.keyed:
+        return None
+    key, value = seed.columns.index(0), seed.columns.index(1)
+    window = step.window
+    if window.below or window.equal or window.codes or window.empty or window.above not in ((), (value,)):
+        return None
+    same = [i for i, e in enumerate(step.extenders) if e.trie is seed.extender.trie and e.key == (key,) and e.after is None]
+    return same[0] if same else None
+
+
+def _asks_once(exchanges: list[Exchange]) -> bool:
+    """Tell whether the last of exchanges is a test that asks one thing of each candidate."""
+    lookups = [lookup for index in exchanges[-1] for lookup in index] if exchanges else []
+    tests = [lookup for lookup in lookups if isinstance(lookup, Hold) and lookup.extender.after is None]
+    by_proposer = {lookup.proposer for lookup in tests}
+    return bool(tests) and len(tests) == len(lookups) == len(by_proposer) and (len(tests) == 1 or None not in by_proposer)
 
 
 def exchanges_of(plan: BoundPlan, number: int | None) -> list[Exchange]:
@@ -243,7 +318,7 @@ def exchanges_of(plan: BoundPlan, number: int | None) -> list[Exchange]:
         found.append(_by_index(hold for several in tests[MOST_TESTS - 1 :] for hold in several))
     if behind < len(plan.steps):
         then = plan.steps[behind]
-        found.append(_by_index(Count(extender, then.window) for extender in then.extenders))
+        found.append(_by_index(Count(extender, then.window, i) for i, extender in enumerate(then.extenders)))
     return found
 
 
@@ -271,12 +346,11 @@ def _columns(lookup: Lookup, state: State) -> Codes:
 
 
 def begin(manager: Manager, slices: Sequence[Slice]) -> tuple[int, State | None]:
-    """Begin a round of a worker with what is dealt to it, positions of seeds or stretches of files; return how much that is."""
+    """Begin a round of a worker with its deal, ranges of seeds or of candidates; return how many ranges these are."""
     plan = manager.plan
     if manager.number is None:
         positions = np.concatenate([np.arange(part.first, part.last) for part in slices] or [np.empty(0, np.int64)])
-        prefixes, kept = decide(plan.seed, positions)
-        return len(positions), manager.seed(len(positions), np.compress(kept, prefixes, axis=1))
+        return len(slices), manager.seed(positions)
     code_type = plan.seed.code_type
     blocks = [block for part in slices for block in stretches(part.file, part.first, part.last, code_type)]
     return sum(map(len, blocks)), manager.extend(join(blocks)) if blocks else None

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 from bigjoin.dataflow.agenda import Waiting
 from bigjoin.dataflow.balance import Balance, Batch
 from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, tuples_said
-from bigjoin.dataflow.managed import Manager, State, begin, exchanges_of, tries_of
+from bigjoin.dataflow.managed import Manager, State, begin, tries_of
 from bigjoin.dataflow.packing import pack_arrays, packed, unpack_arrays
 from bigjoin.defaults import PROPOSALS
 from bigjoin.spark.exchange import RECEIPT, batch_of, exchange, exchanging
@@ -68,12 +68,11 @@ def run(spark: SparkSession, job: Job, *, progress: Progress | None = None) -> R
     try:
         with exchanging(spark) as session:
             while not stats.has(job.limit) and (batch := balance.next_batch()) is not None:
-                kinds = [type(exchange[0][0]).__name__.lower() for exchange in exchanges_of(job.bound, batch.step)]
-                told = _round(session, job, batch, 2 * len(kinds))
+                stages, kinds = shape_of(job, batch)
+                told = _round(session, job, batch, stages)
                 label = {"round": stats.rounds, "dealt": batch.size / job.workers}
-                labels = [{**label, "of": what} for kind in kinds for what in (kind, f"{kind} answers")]
-                loads = stats.add(told, 2 * len(kinds), [*labels, {**label, "of": "deal"}])
-                proof.add(told, loads[: 2 * len(kinds) : 2], None if batch.size < balance.size else balance.batch_size)
+                loads = stats.add(told, stages, [{**label, "of": kind} for kind in (*kinds, "deal")])
+                proof.add(told, loads[:stages:2], None if batch.size < balance.size else balance.batch_size)
                 balance.add([Waiting(**file) for receipt in told for file in receipt["waiting"]])
                 proof.bytes = max(proof.bytes, balance.bytes + sum(size for r in told for _, size in r["states"]))
                 for file in (*batch.spent, *(file for receipt in told for file, _ in receipt["states"])):
@@ -149,7 +148,7 @@ class Task:
         self.answered: NDArray[np.int64] = np.zeros(job.workers, np.int64)
         """Answers for each worker."""
         self.dealt: NDArray[np.int64] = np.zeros(job.workers, np.int64)
-        """Ranges, or seeds, that each worker was dealt."""
+        """Ranges of candidates, or of seeds, that each worker was dealt."""
         self.begun: list[tuple[int, int]] = []
         """Workers, and how many candidates each begins with."""
         self.states: list[tuple[str, int]] = []
@@ -198,8 +197,9 @@ class Task:
                 continue
             assert self.number is not None
             said = self.manager.answer(self.stage // 2, visit, unpack_arrays(payload), self.number)
-            self.answered[worker] += tuples_said(said[0])
-            yield home, worker, (self.number << 32) + sequence, visit, pack_arrays(said)
+            if said:
+                self.answered[worker] += tuples_said(said[0])
+                yield home, worker, (self.number << 32) + sequence, visit, pack_arrays(said)
 
     def _advanced(self, arrived: Iterator[Arrived]) -> Iterator[Row]:
         for worker, rows in groupby(arrived, key=lambda row: row[0]):
@@ -215,11 +215,12 @@ class Task:
 
         The state is written first: if it cannot be, nothing travels that somebody would wait for.
         """
-        path = Path(self.job.folder) / f"{uuid.uuid4().hex}.state"
-        with path.open("wb") as target:
-            target.writelines(packed(state.arrays()))
-            self.states.append((str(path), target.tell()))
-        yield worker % self.job.tasks, worker, -1, STATE, str(path).encode()
+        if not state.is_last:
+            path = Path(self.job.folder) / f"{uuid.uuid4().hex}.state"
+            with path.open("wb") as target:
+                target.writelines(packed(state.arrays()))
+                self.states.append((str(path), target.tell()))
+            yield worker % self.job.tasks, worker, -1, STATE, str(path).encode()
         sequence = 0
         for number, asked in state.asked.items():
             for task, request in enumerate(asked.requests):
@@ -245,6 +246,13 @@ class Task:
         sent = {"stage": self.stage, "bytes": self.bytes, "load": load, "states": self.states}
         dealt = {"dealt": by_worker(self.dealt), "begun": self.begun}
         return {**self.kept.receipt(self.number or 0, self.manager.tally), **sent, **dealt}
+
+
+def shape_of(job: Job, batch: Batch) -> tuple[int, list[str]]:
+    """Return how often something travels in a round, and what."""
+    manager = Manager(job.bound, batch.step, dealing_of(job), Kept(job), counting=job.output is None)
+    kinds = [type(exchange[0][0]).__name__.lower() for exchange in manager.exchanges]
+    return manager.stages, [what for kind in kinds for what in (kind, f"{kind} answers")][: manager.stages]
 
 
 def dealing_of(job: Job) -> Dealing:

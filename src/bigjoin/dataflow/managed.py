@@ -131,9 +131,9 @@ class Manager:
         trie, count = self.plan.seed.extender.trie, len(positions)
         nodes, proposers = np.empty(count, np.int64), np.full(count, number, np.uint8)
         ascend(trie.offsets, positions, nodes)
-        heads = trie.offsets[nodes]
-        ends = trie.offsets[nodes + 1] - heads
-        starts = positions - heads + 1 if self.plan.steps[0].window.above else np.zeros(count, np.int64)
+        window, places = self.plan.steps[0].window, positions - trie.offsets[nodes]
+        starts = places + 1 if window.above else np.zeros(count, np.int64)
+        ends = places if window.below else trie.offsets[nodes + 1] - trie.offsets[nodes]
         done = ends - starts <= (ENOUGH if len(self.plan.steps[0].extenders) > 1 else np.iinfo(np.int64).max)
         self.tally.prefixes[0] += int(done.sum())
         self._minimised(state.prefixes[:, done], proposers[done], starts[done], ends[done])
@@ -279,7 +279,7 @@ def tries_of(plan: BoundPlan) -> list[Trie]:
 
 
 def seeds_own(plan: BoundPlan) -> int | None:
-    """Return the extender of the first step whose lists are those that seeds are read from, with no window but from there on.
+    """Return the extender of the first step whose lists are those that seeds are read from, whole or cut at the seed.
 
     Whoever reads a seed knows where in its list it stands, and how long that is.
     """
@@ -288,7 +288,7 @@ def seeds_own(plan: BoundPlan) -> int | None:
         return None
     key, value = seed.columns.index(0), seed.columns.index(1)
     window = step.window
-    if window.below or window.equal or window.codes or window.empty or window.above not in ((), (value,)):
+    if window.equal or window.codes or window.empty or (*window.above, *window.below) not in ((), (value,)):
         return None
     same = [i for i, e in enumerate(step.extenders) if e.trie is seed.extender.trie and e.key == (key,) and e.after is None]
     return same[0] if same else None

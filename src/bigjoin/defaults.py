@@ -15,6 +15,9 @@ WORKERS = 4
 PROPOSALS = 1 << 21
 """B' where an index is dealt out: proposals alive in a worker. The more there are, the more of them share lists or lookups."""
 
+MOST_PROPOSALS = 1 << 30
+"""B' at most: what a worker has at once is numbered by 32 bits."""
+
 PART_SIZE = 1 << 21
 """Rows that a task of a build holds at once, about: its memory follows this, whatever the size of the graph."""
 
@@ -26,3 +29,17 @@ def check_strategy(strategy: str, *, factorized: bool = False) -> None:
         raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
     if factorized and strategy not in ("auto", "shared"):
         raise BigjoinError("factorized matches are found by the shared strategy only; leave one of the two out")
+
+
+def check_numbers(*, workers: int | None = None, batch_size: int | None = None, limit: int | None = None) -> None:
+    """Refuse numbers that are none, or below the least or above the most that they may be."""
+    bounds = {"workers": (workers, 1, None), "batch_size": (batch_size, 1, MOST_PROPOSALS), "limit": (limit, 0, None)}
+    for name, (value, least, most) in bounds.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise BigjoinError(f"{name} is {value!r}; it must be a whole number")
+        if value < least:
+            raise BigjoinError(f"{name} is {value}; it must be at least {least}")
+        if most is not None and value > most:
+            raise BigjoinError(f"{name} is {value}; it must be at most {most:,}")

@@ -154,11 +154,15 @@ def _spread(stats: dict[str, Any]) -> list[tuple[str, ...]]:
             ("B, candidates of a batch at most", f"{balance['batch']:,}"),
             ("B' / w, where theorem 3.4 asks for", f"{balance['batch'] / workers**2:,.0f}, {_least(stats, workers):,.0f}"),
             ("dealt to one worker more than to another", f"{balance['dealt']:,}"),
-            ("requests to a worker in a full batch, of B' or the mean", f"{balance['lookups']:.2f}"),
+            ("requests to a worker in a full batch, of B' or the mean", _or_none(balance["lookups"])),
             ("prefixes that a batch gave a step, of B", f"{balance['new']:.2f}"),
             ("prefixes waiting at a step, of B", f"{balance['waiting']:.2f}"),
         ]
     return rows
+
+
+def _or_none(figure: float | None) -> str:
+    return "no batch was full" if figure is None else f"{figure:.2f}"
 
 
 def _least(stats: dict[str, Any], workers: int) -> float:

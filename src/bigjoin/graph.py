@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import check_strategy
+from bigjoin.defaults import check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.manifest import NAME
@@ -162,6 +162,7 @@ class Graph(Verbs):
         matches that came and went (`table`), and the new `count`; without `listing`, the counts alone. Give all queries at
         once: one that was not asked of the epoch before is counted anew.
         """
+        check_numbers(workers=workers, batch_size=batch_size)
         watched = watchable(queries, flags, listing=listing)
         options: dict[str, Any] = {
             "strategy": self.strategy_for_updates(strategy, watched, workers),
@@ -209,6 +210,7 @@ class Graph(Verbs):
         """
         if (window is None) != (time is None):
             raise BigjoinError("a window is a length and the column it is about: give both window= and time=")
+        check_numbers(workers=workers, batch_size=batch_size)
         watched = watchable(queries, flags, listing=output is not None or function is not None)
         where = checkpoint or (
             f"{Path(output).absolute()}/_checkpoint" if output is not None else f"{self.index.path}.checkpoint"

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, check_strategy
+from bigjoin.defaults import BATCH_SIZE, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.explain import explain
 from bigjoin.index.directory import Index
@@ -30,7 +30,7 @@ from bigjoin.query.statistics import Statistics
 from bigjoin.spark import results, shared
 from bigjoin.spark.choose import choose
 from bigjoin.spark.frames import schema_of_frame, write_frame
-from bigjoin.spark.job import MOST_PROPOSALS, Job, worker_count
+from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.session import get_session, parallelism
 from bigjoin.spark.strategies import IN_ROUNDS
 
@@ -346,11 +346,7 @@ class Verbs(ABC):
     ) -> tuple[str, str]:
         """Return the strategy and why; refuse an unknown one, a number below the least it may be, and an index that is gone."""
         check_strategy(strategy, factorized=factorized)
-        for name, value, least in (("workers", workers, 1), ("batch_size", batch_size, 1), ("limit", limit, 0)):
-            if value is not None and value < least:
-                raise BigjoinError(f"{name} is {value}; it must be at least {least}")
-        if batch_size is not None and batch_size > MOST_PROPOSALS:
-            raise BigjoinError(f"batch_size is {batch_size}; it must be at most {MOST_PROPOSALS:,}")
+        check_numbers(workers=workers, batch_size=batch_size, limit=limit)
         if not index.path.exists():
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
         if strategy != "auto":
@@ -392,7 +388,7 @@ def _added(counts: Sequence[Count]) -> Count:
             stats[name] = sum(one[name] for one in figures)
     for name in ("load", "waiting", "balance"):
         if name in stats:
-            stats[name] = {part: max(one[name][part] for one in figures) for part in stats[name]}
+            stats[name] = {part: max((one[name][part] for one in figures), key=_known) for part in stats[name]}
     if "exchange_loads" in stats:
         stats["exchange_loads"] = [load for one in figures for load in one["exchange_loads"]]
     stats["peak_memory"] = max(one["peak_memory"] for one in figures)
@@ -406,3 +402,8 @@ def _whole(index: Index) -> dict[str, float]:
     """Return how many tuples a worker has that maps all of an index."""
     tuples = sum(relation.tuples for relation in index.statistics.relations.values())
     return {"max": tuples, "mean": tuples}
+
+
+def _known(figure: float | None) -> float:
+    """Return a figure, or less than any if it is not known."""
+    return -1.0 if figure is None else figure

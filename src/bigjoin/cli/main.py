@@ -60,7 +60,8 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("BIGJOIN_DEBUG"):
             raise
-        if re.search(r"cancelled as part of cancellation of all jobs|SparkContext was shut down", str(error)):
+        cancelled = re.search(r"cancelled as part of cancellation of all jobs|SparkContext was shut down", str(error))
+        if cancelled or _follows_interrupt(error):
             _interrupted()  # Spark has seen the interrupt first
         _fail(*_unexpected(error))
 
@@ -74,6 +75,13 @@ def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
 def _terminated(*_: object) -> None:
     """End like an interrupt does, with everything that was begun removed."""
     raise KeyboardInterrupt
+
+
+def _follows_interrupt(error: BaseException | None) -> bool:
+    """Tell whether an error was raised while an interrupt was being handled, as Spark does when its result cannot be sent."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _interrupted() -> None:

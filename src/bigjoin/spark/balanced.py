@@ -102,8 +102,8 @@ class Proof:
 
     dealt: int = 0
     """How many candidates one worker had to begin with more than another, at most."""
-    lookups: float = 0.0
-    """Requests to a worker in a full batch at most, in units of what is larger of B' and their mean."""
+    lookups: float | None = None
+    """Requests to a worker in a full batch at most, in units of what is larger of B' and their mean; None if none was full."""
     bytes: int = 0
     """What was on disk at most: ranges that wait, and what workers manage."""
 
@@ -112,7 +112,7 @@ class Proof:
         begun = [size for receipt in told for _, size in receipt["begun"]]
         self.dealt = max(self.dealt, max(begun, default=0) - min(begun, default=0))
         for load in requests if full is not None else ():
-            self.lookups = max(self.lookups, float(load.max() / max(load.mean(), full or 1)))
+            self.lookups = max(self.lookups or 0.0, float(load.max() / max(load.mean(), full or 1)))
 
 
 def _round(spark: SparkSession, job: Job, batch: Batch, exchanges: int) -> list[dict[str, Any]]:

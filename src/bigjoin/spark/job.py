@@ -35,9 +35,6 @@ from bigjoin.spark.matches import MatchFile, schema_of
 
 MOST_WORKERS = 1 << 20
 
-MOST_PROPOSALS = 1 << 30
-"""B' at most: what a worker has at once is numbered by 32 bits."""
-
 _LASTING = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
 """Errors of the file system that a task would meet again; others are Spark's to try again."""
 

@@ -137,9 +137,10 @@ _DOUBTS = """## What this does not show
   round: many small rounds cost `balanced` much more than its tuples say.
 - The graph of 28.7 M edges is not part of a usual run: `bigjoin bench skew --graph "Theory 28.7 M"` measures it. It has
   three thousand million candidates, which `balanced` looks up one by one.
-- A few runs do not tell how often lookups go beyond a number. The hashes of *Same keys* drawn some thousand times, without
-  the rest (not part of the results), gave more than 1.2 in about a quarter of all draws for 16 workers, in one of fifteen
-  for 64, and in none of thirty for 224. The theorem's constant is not 1, and a larger B' brings it closer to that.
+- A few runs do not tell how often lookups go beyond a number. Keys that all workers ask for, drawn some thousand times without
+  the rest (not part of the results): neighbours give 1.00 to 1.01, as they are dealt in turn; keys of which no two are
+  near each other gave more than 1.2 in a quarter of all draws for 16 workers (median 1.17), in one of seventeen for 64
+  (1.15), and in none of sixty for 224 (1.10). The theorem's constant is not 1, and a larger B' brings it closer to that.
 - The bound of theorem 3.4 is about full batches. With 224 workers only inputs of more than 45 M candidates have one.
 - In *One owner* values are as frequent as each other, since codes go by frequency: an adversary has to know that. Without
   it, values that many prefixes have get the smallest codes, and these are dealt to workers in turn."""

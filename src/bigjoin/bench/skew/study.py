@@ -144,13 +144,13 @@ def figures_of(counts: Sequence[Count]) -> dict[str, Any]:
     tasks = stats["tasks"]
     kept = ("rounds", "exchanges", "tuples", "bytes", "critical_path", "index_tuples", "load", "agm", "peak_memory")
     balances = [count.stats["balance"] for count in counts if "balance" in count.stats]
-    worst = {name: max(balance[name] for balance in balances) for name in balances[0]} if balances else {}
+    worst = {name: max(balance[name] or 0 for balance in balances) for name in balances[0]} if balances else {}
     return {
         **{name: stats[name] for name in kept},
         "explored": sum(step["prefixes"] + step["candidates"] for step in stats["steps"]),
         "busy": tasks["count"] * tasks["seconds"]["mean"],
         "loads": [[load["max"], round(load["mean"], 1)] for load in stats["exchange_loads"][:KEPT]],
-        **({"balance": {**worst, "draws": [balance["lookups"] for balance in balances]}} if worst else {}),
+        **({"balance": {**worst, "draws": [balance["lookups"] or 0 for balance in balances]}} if worst else {}),
         "kinds": kinds_of(stats["exchange_loads"]),
     }
 

@@ -26,10 +26,10 @@ SHARE = 2
 """An index is mapped by every task if it fills at most one part in so many of the memory."""
 
 HEAVY_LIGHT = 1.2
-"""What heavy-light costs beside partitioned, in seconds of its tasks: 1.0 to 1.3 (docs/skew.md)."""
+"""What heavy-light costs beside partitioned, in seconds of its tasks: 0.9 to 1.3 in most settings (docs/skew.md)."""
 
 BALANCED = 4.0
-"""What balanced costs beside partitioned, in seconds of its tasks, with the little skew that is left: 3 to 5 (docs/skew.md)."""
+"""What balanced costs beside partitioned, in seconds of its tasks: 2 to 8 in most settings (docs/skew.md)."""
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 

@@ -34,6 +34,7 @@ _INTRODUCTION = f"""# Skew
 
 `partitioned` is the paper's BiGJoin: one worker owns a key, so a key that everybody asks for is one worker's load.
 `balanced` is its BiGJoin-S (section 3.4): lookups are dealt by hashes of all that they name, and work is dealt evenly.
+`heavy-light` is ours, between the two: only keys that have much of a relation, or of the first step's work, are dealt out.
 The paper proves that the second has no skew, does not measure it, and leaves open how lopsided real graphs are and when
 that hurts. This page measures it.
 
@@ -84,6 +85,9 @@ graph and pattern, with symmetries and without. Workers looked at one by one (so
 the results) agree: in all triangles the owner of the largest hub was the busiest in each exchange; in unique ones it was
 some other worker, and the owners of the eight largest hubs received 0.9 to 1.3 times the mean. What is left of the
 imbalance there was not explained.
+
+If `partitioned` is not lopsided, no other can be much shorter: its imbalance (in brackets above, where an aim was missed) is
+what there is to gain. The Theory graphs have many hubs, of many sizes, with many owners.
 
 Where the path of `partitioned` does not fall, no cluster is large enough for it. Where it does, what `balanced` gains in
 the path has to be weighed against what it sends and does in all: the table below has both."""

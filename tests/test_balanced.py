@@ -495,6 +495,9 @@ def test_rows_are_those_of_the_shared_strategy(graph, tmp_path):
     assert graph.count("q(a, b) := edge(a, b)", strategy="balanced") == graph.edges
     with pytest.raises(BigjoinError, match="factorized matches are found by the shared strategy only"):
         graph.find("diamond", strategy="balanced", factorized=True)
+    told = graph.explain("triangle", analyze=True, strategy="balanced", workers=6)
+    assert "no batch was full" in told
+    assert "theorem 3.4" in told
 
 
 @pytest.mark.spark

@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from bigjoin.cli.main import main
+from bigjoin.cli.main import _follows_interrupt, main
 
 BIGJOIN = Path(sys.executable).with_name("bigjoin")
 
@@ -143,3 +143,14 @@ def test_count_find_and_index(spark, tmp_path):
 
     (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2\n")
     assert refused(run("count", "3-cycle", "edges.csv", cwd=tmp_path), "do not have two columns, for example '2'")
+
+
+def test_what_spark_raises_because_of_an_interrupt_is_an_interrupt():
+    try:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise OSError("broken pipe")
+    except OSError as error:
+        assert _follows_interrupt(error)
+    assert not _follows_interrupt(OSError("broken pipe"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from random import Random
@@ -305,6 +306,24 @@ def test_static_queries_see_what_was_applied(strategy, alone, spark, monkeypatch
             signs = epoch.table["change"].to_numpy()
             assert ((signs > 0).sum(), (signs < 0).sum()) == (epoch.created, epoch.destroyed)
             assert epoch.count == graph.count("triangle", unique=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": -1}, "workers is -1; it must be at least 1"),
+        ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
+        ({"batch_size": 1 << 31}, "batch_size is 2147483648; it must be at most 1,073,741,824"),
+        ({"workers": 2.5}, "workers is 2.5; it must be a whole number"),
+        ({"workers": True}, "workers is True; it must be a whole number"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(options, message, tmp_path):
+    build_index(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), tmp_path / "index")
+    graph = bj.Graph.open(tmp_path / "index")
+    with pytest.raises(BigjoinError, match=re.escape(message)):
+        graph.apply(updates((9, 8, "+")), "triangle", strategy="balanced", **options)
+    assert graph.edges == 3
 
 
 def watching(path, text="q(a,b) := edge(a,b)", **options):

@@ -2,11 +2,11 @@
 
 In a round every worker takes its deal of ranges (prefix, min-i, start, end) and
 
-    resolves   each candidate: the extension at a position of the proposer's list;
-    intersects: asks extender after extender, excluder after excluder, check after check whether they hold it;
-    counts     the extensions of what is left, and keeps (prefix, min-i, start, end) for the next step, or has found matches.
+    resolves    each candidate: the extension at a place of the proposer's list;
+    intersects  what it has: extender after extender, excluder after excluder, check after check says whether it holds it;
+    counts      the extensions of what is left, and keeps (prefix, min-i, start, end) for the next step, or has found matches.
 
-Nothing is sent on: a worker asks, and is answered. What an exchange asks is all that a worker's state has to remember.
+Nothing is sent on: a worker asks, and is answered. Its candidates, and what they have asked, are all that it has to remember.
 """
 
 from __future__ import annotations

@@ -146,11 +146,13 @@ def test_count_find_and_index(spark, tmp_path):
 
 
 def test_what_spark_raises_because_of_an_interrupt_is_an_interrupt():
-    try:
+    def collect():
         try:
             raise KeyboardInterrupt
         finally:
             raise OSError("broken pipe")
-    except OSError as error:
-        assert _follows_interrupt(error)
+
+    with pytest.raises(OSError, match="broken pipe") as raised:
+        collect()
+    assert _follows_interrupt(raised.value)
     assert not _follows_interrupt(OSError("broken pipe"))

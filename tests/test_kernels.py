@@ -97,7 +97,7 @@ def test_a_trie_holds_the_set_of_its_tuples(arity):
     assert trie.roots().values.tolist() == sorted({t[0] for t in wanted})
 
 
-@pytest.mark.parametrize("setting", ["NUMBA_BOUNDSCHECK", "NUMBA_DISABLE_JIT"])
+@pytest.mark.parametrize("setting", ["NUMBA_BOUNDSCHECK", pytest.param("NUMBA_DISABLE_JIT", marks=pytest.mark.slow)])
 def test_again_with_bounds_checked_and_without_the_jit(setting, tmp_path):
     if os.environ.get("BIGJOIN_NESTED"):
         pytest.skip("this is that run")

@@ -385,6 +385,7 @@ print("as many as ever")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_an_executor_that_is_killed_changes_nothing(tmp_path):
     scripts = str(Path(__file__).parents[1] / "scripts")

@@ -22,8 +22,8 @@ from tests.treatments import factorized, locally, plain, total
 NAMES = "abcdef"
 OPERATORS = ("<", "<=", ">", ">=", "=", "!=")
 
-thorough = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-brief = settings(thorough, max_examples=90)
+thorough = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+brief = settings(thorough, max_examples=60)
 
 
 @st.composite

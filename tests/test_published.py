@@ -120,7 +120,7 @@ def test_every_motif_of_citeseer(graph_of, truth):
             assert graph.count(parse(text, unique=True, induced=meaning == "induced")) == int(count), (meaning, pattern)
 
 
-@pytest.mark.parametrize("name", ["p2p-Gnutella08", "oregon1_010331", "citeseer"])
+@pytest.mark.parametrize("name", ["p2p-Gnutella08", pytest.param("oregon1_010331", marks=pytest.mark.slow), "citeseer"])
 def test_where_nothing_is_published_two_plans_and_duckdb_agree(shared_data, truth, tmp_path, name):
     lines = (shared_data / truth["graphs"][name]["file"]).read_text().splitlines()
     edges = {tuple(map(int, line.split()[:2])) for line in lines if line.strip() and not line.startswith("#")}

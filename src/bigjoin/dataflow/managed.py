@@ -212,9 +212,8 @@ class Manager:
         extended = np.empty((len(state.prefixes) + 1, int(state.lengths.sum())), state.prefixes.dtype)
         row = before = 0
         for number, asked in state.asked.items():  # each index has a stretch of the ranges
-            codes = gathered(
-                asked, {task: said for task, (said,) in answers[number].items()}, self._dealing(self.exchanges[0][number])
-            )
+            said = {task: codes for task, (codes,) in answers[number].items()}
+            codes = gathered(asked, said, self._dealing(self.exchanges[0][number]))
             prefixes, lengths = (array[..., row : row + len(asked.slots)] for array in (state.prefixes, state.lengths))
             part = extended[:, before : before + int(lengths.sum())]
             flatten_extensions(prefixes, codes, asked.slots, lengths, part)
@@ -272,10 +271,7 @@ class Manager:
 
 def tries_of(plan: BoundPlan) -> list[Trie]:
     """Return the tries that a plan reads, each once, in an order that every task agrees on."""
-    used = [plan.seed.extender, *(check for check, _ in plan.seed.checks)]
-    for step in plan.steps:
-        used += [*step.extenders, *step.excluders, *(check for check, _ in step.checks)]
-    return list({id(extender.trie): extender.trie for extender in used}.values())
+    return list({id(extender.trie): extender.trie for extender in (plan.seed.extender, *plan.extenders)}.values())
 
 
 def seeds_own(plan: BoundPlan) -> int | None:

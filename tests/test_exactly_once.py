@@ -230,7 +230,7 @@ class Place:
 
     def check(self, *, finished: bool) -> int:
         """Check that whole epochs are seen, all that are committed but perhaps for the last, and return how many are."""
-        committed = read_manifest(self.index)["epoch"]
+        committed = read_manifest(self.index).epoch
         for name, expected in self.scenario.expected.items():
             rows = self.rows(name)
             assert sorted(rows) == list(range(1, len(rows) + 1))

@@ -54,7 +54,7 @@ def test_codes_fall_with_degree_and_ties_follow_the_ids(index):
     # degrees: 9 has 5 (its loop counts twice), 5 and 7 have 2, 1 has 1
     assert index.dictionaries["vertex"].ids.to_pylist() == [9, 5, 7, 1]
     assert index.dictionaries["vertex"].ranks.tolist() == [3, 1, 2, 0]
-    assert index.manifest["degrees"] == {"histogram": [0, 1, 2, 1], "hubs": [[0, 5], [1, 2], [2, 2], [3, 1]]}
+    assert index.manifest.degrees == DegreesEntry((0, 1, 2, 1), ((0, 5), (1, 2), (2, 2), (3, 1)))
 
 
 def test_forward_and_reverse_hold_the_same_edges(index):
@@ -86,13 +86,13 @@ def test_null_ids_are_refused_unless_they_are_to_be_dropped(tmp_path):
     assert not (tmp_path / "index").exists()
     index = build_index(edges, tmp_path / "index", drop_nulls=True)
     assert edges_of(index) == [(1, 2), (4, 5)]
-    assert index.manifest["relations"]["edge"]["source"] == {"rows": 4, "nulls": 2, "loops": 0, "duplicates": 0}
+    assert index.manifest.relations["edge"].source == SourceEntry(rows=4, nulls=2, loops=0, duplicates=0)
 
 
 def test_the_lists_take_eight_bytes_an_edge_and_sixteen_a_vertex(tmp_path):
     rng = np.random.default_rng(1)
     index = build_index(table(rng.integers(0, 1000, 50_000), rng.integers(0, 1000, 50_000)), tmp_path / "index")
-    lists = sum(e["bytes"] for name, e in index.manifest["files"].items() if "offsets" in name or "values" in name)
+    lists = sum(e.bytes for name, e in index.manifest.files.items() if "offsets" in name or "values" in name)
     assert lists <= 9 * index.statistics.relations["edge"].tuples + 16 * index.statistics.domains["vertex"]
 
 
@@ -289,7 +289,7 @@ def test_a_foreign_manifest_is_not_overwritten(tmp_path):
 @pytest.mark.parametrize("at", [-4, -8, 6, 0])
 def test_altered_files_of_the_right_size_are_named(index, part, at):
     assert verify(index) == index.bytes
-    name = next(name for name in index.manifest["files"] if part in name)
+    name = next(name for name in index.manifest.files if part in name)
     content = bytearray((index.path / name).read_bytes())
     content[at : at + 4 or None] = b"\xff\xff\xff\x7f"
     (index.path / name).write_bytes(content)
@@ -299,7 +299,7 @@ def test_altered_files_of_the_right_size_are_named(index, part, at):
 
 @pytest.mark.parametrize("part", ["0-1.values", "1-0.offsets", "ranks"])
 def test_lists_that_lead_astray_are_found_even_with_a_checksum(index, part):
-    name = next(name for name in index.manifest["files"] if part in name)
+    name = next(name for name in index.manifest.files if part in name)
     array = np.load(index.path / name)
     array[1] = 1 << 30
     np.save(index.path / name, array)
@@ -328,7 +328,7 @@ def test_a_version_that_was_vacuumed_away_says_so(index):
 
 
 def values_file(index):
-    return next(name for name in index.manifest["files"] if "values" in name)
+    return next(name for name in index.manifest.files if "values" in name)
 
 
 def test_a_missing_file_is_named(index):

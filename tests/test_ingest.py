@@ -115,7 +115,7 @@ def test_an_index_holds_what_its_tables_hold(rows, kind, directed, shards, keep,
         wanted = sorted(everybody, key=lambda v: (-degrees[v], v))
         assert index.dictionaries["vertex"].ids.to_pylist() == wanted
         assert index.dictionaries["vertex"].ranks.tolist() == [everybody.index(v) for v in wanted]
-        source = index.manifest["relations"]["edge"]["source"]
+        source = index.manifest.relations["edge"].source
         loops = sum(a == b for a, b, _ in known)
         kept = len(edges) if directed else len(edges) // 2
         assert source["rows"], source["nulls"] == (len(rows), len(rows) - len(known))
@@ -166,8 +166,8 @@ def test_wide_codes_give_the_same_index(rows, directed, shards):
                 index = build_index(edges, Path(folder) / str(narrow), directed=directed, shards=shards, parallel=True)
                 verify(index)
             found.append([decoded(index, "edge", columns) for columns in ((0, 1), (1, 0), (0, 1, 2))])
-            assert index.extensions("edge", (0, 1)).values.dtype == index.manifest["codes"]
-        assert index.manifest["codes"] == ("uint64" if max(index.statistics.domains.values()) >= 2 else "uint32")
+            assert index.extensions("edge", (0, 1)).values.dtype == index.manifest.codes
+        assert index.manifest.codes == ("uint64" if max(index.statistics.domains.values()) >= 2 else "uint32")
     assert found[0] == found[1]
 
 
@@ -188,7 +188,7 @@ def test_ids_of_any_type_come_back_as_they_were(tmp_path, ids, kind):
     index = build_index(pa.table({"src": ids, "dst": ids.take(pa.array([1, 2, 0]))}), tmp_path / "index")
     values = ids.to_pylist()
     assert decoded(index, "edge", (0, 1)) == sorted(zip(values, [values[1], values[2], values[0]], strict=True))
-    assert index.manifest["domains"]["vertex"]["type"] == kind
+    assert index.manifest.domains["vertex"].type == kind
 
 
 def test_uuids_come_back_as_text(tmp_path):

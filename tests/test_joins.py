@@ -272,8 +272,8 @@ def test_tries_are_shared_between_queries():
         assert again is first
         other = relations._index_for(parse("q(a,b,c) := t(a,b,c)"))
         assert other.path != first.path  # its columns have domains of their own
-        assert set(first.manifest["domains"]) == {"t.x"}
-        assert len(other.manifest["domains"]) == 3
+        assert set(first.manifest.domains) == {"t.x"}
+        assert len(other.manifest.domains) == 3
 
 
 # Through Spark

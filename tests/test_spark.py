@@ -53,7 +53,7 @@ def graph_of(spark, file, content, **options):
 def test_edge_lists_in_every_form(spark, tmp_path, name, content):
     graph = graph_of(spark, tmp_path / name, content)
     assert edges_of(graph.index) == PLAIN
-    assert graph.index.manifest["relations"]["edge"]["source"] == {"rows": 6, "nulls": 0, "loops": 1, "duplicates": 1}
+    assert graph.index.manifest.relations["edge"].source == SourceEntry(rows=6, nulls=0, loops=1, duplicates=1)
 
 
 @pytest.mark.parametrize("name", ["sp ace #1.txt", "bäd [1]*.txt", "co:lon.txt", "_hidden.txt", "100%25{a}.csv"])
@@ -90,7 +90,7 @@ def test_undirected_graphs_lose_loops_and_gain_directions(spark, tmp_path):
     graph = graph_of(spark, tmp_path / "edges.txt", "1 2\n2 1\n2 3\n3 3\n1 3\n1 3\n", directed=False)
     assert edges_of(graph.index) == sorted(naive.undirected([(1, 2), (2, 3), (1, 3)]))
     assert (graph.vertices, graph.edges, graph.directed) == (3, 3, False)
-    assert graph.index.manifest["relations"]["edge"]["source"] == {"rows": 6, "nulls": 0, "loops": 1, "duplicates": 2}
+    assert graph.index.manifest.relations["edge"].source == SourceEntry(rows=6, nulls=0, loops=1, duplicates=2)
     assert graph.count("triangle", unique=True) == 1
 
 
@@ -164,7 +164,7 @@ def test_frames_that_hold_no_edges_are_refused(spark, columns, message):
 
 
 def checksums(index):
-    return {Path(name).name: entry["sha256"] for name, entry in index.manifest["files"].items()}
+    return {Path(name).name: entry.blocks for name, entry in index.manifest.files.items()}
 
 
 @pytest.mark.parametrize("directed", [True, False])

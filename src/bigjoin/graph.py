@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.defaults import check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.manifest import NAME
+from bigjoin.index.entries import NAME
 from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import materialize
@@ -95,7 +95,7 @@ class Graph(Verbs):
         """Return the index without runs: itself, or a copy while it cannot be written, which no update is meant for."""
         if self._follows:
             self.index = Index.open(self.index.path)
-        asked = self.index.manifest["identity"]
+        asked = self.index.manifest.identity
         if self._copy is None or self._copy[0] != asked:
             found = settled(self.index)
             if found.path == self.index.path:

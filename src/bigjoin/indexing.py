@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import EDGE, Index
-from bigjoin.index.manifest import NAME, check_name, is_index
+from bigjoin.index.entries import NAME, check_name
+from bigjoin.index.manifest import is_index
 from bigjoin.index.run import Run, in_threads
 from bigjoin.index.writer import verify, writing
 from bigjoin.ingest.assembly import Chunks
@@ -195,7 +196,7 @@ def undirected_copy(index: Index, path: Path) -> Index:
         return writer.commit(copy(index, writer.folder, in_threads, directed=False, shards=index.shards))
 
 
-FOLLOWS = ("epoch", "origin", "ledger", "clock", "output", "watched")
+FOLLOWS = ("epoch", "origin", "ledger", "clock", "publications", "watched")
 """What the manifest says of updates: it stays if an index is written again in its own place."""
 
 
@@ -220,14 +221,14 @@ def _rebuild(
         queries = {**definitions(index), **queries}
     with writing(path) as writer:
         options: dict[str, Any] = {"directed": directed is not False and not undirected, "shards": shards or index.shards}
-        content = copy(index, writer.folder, run, progress=progress, part=part_size, **options)
-        content = store(content, writer.folder, queries, run, part=part_size, progress=progress)
+        manifest = copy(index, writer.folder, run, progress=progress, part=part_size, **options)
+        manifest = store(manifest, writer.folder, queries, run, part=part_size, progress=progress)
         if path.resolve() == source.resolve():
             same = options["directed"] == (not undirected)  # else queries have other matches
             kept = FOLLOWS if same else FOLLOWS[:-1]
-            content |= {name: index.manifest[name] for name in kept if name in index.manifest}
+            manifest = replace(manifest, **{name: getattr(index.manifest, name) for name in kept})
         progress("committing")
-        return writer.commit(content, run)
+        return writer.commit(manifest, run)
 
 
 def _build_here(
@@ -244,8 +245,8 @@ def _build_here(
         return chunks + [c for number, rows in held.items() for c in stage.chunks(rows, blueprint.item(number))]
 
     with writing(path) as writer:
-        content = build(blueprint, writer.folder, in_threads, scan=scan, progress=progress)
-        return writer.commit(store(content, writer.folder, queries, in_threads, part=blueprint.part, progress=progress))
+        manifest = build(blueprint, writer.folder, in_threads, scan=scan, progress=progress)
+        return writer.commit(store(manifest, writer.folder, queries, in_threads, part=blueprint.part, progress=progress))
 
 
 def _session(spark: Session) -> SparkSession:

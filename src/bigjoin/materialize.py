@@ -18,8 +18,9 @@ import numpy as np
 
 from bigjoin.defaults import BATCH_SIZE, PART_SIZE
 from bigjoin.errors import IndexFormatError, QueryError
-from bigjoin.index.directory import Index, key
-from bigjoin.index.manifest import check_name, read_manifest
+from bigjoin.index.directory import Index
+from bigjoin.index.entries import Columns, DefinitionEntry, Manifest, OrderEntry, RelationEntry, check_name
+from bigjoin.index.manifest import read_manifest
 from bigjoin.index.run import Run
 from bigjoin.index.writer import writing
 from bigjoin.ingest.tuples import Tries
@@ -45,9 +46,6 @@ EVERY_ORDER = 3
 
 _FLAGS = ("distinct", "unique", "induced", "cross_product")
 
-Content = dict[str, Any]
-"""What a build decides of a manifest."""
-
 
 def materialize(
     index: Index,
@@ -61,29 +59,26 @@ def materialize(
     check_queries(queries, index.statistics)
     with writing(index.path) as writer:
         current = read_manifest(index.path)
-        if current["identity"] != index.manifest["identity"]:
+        if current.identity != index.manifest.identity:
             raise IndexFormatError(f"the index {index.path} has changed since it was opened: open it again")
-        replaced = {file for name in queries for file in _files(current["relations"].get(name, {}))}
-        kept = {file: seal for file, seal in current["files"].items() if file not in replaced}
-        content = store(current, writer.folder, queries, run, part=part, progress=progress)
+        stored = store(current, writer.folder, queries, run, part=part, progress=progress)
         progress("committing")
-        return writer.commit(content, run, kept=kept)
+        return writer.commit(stored, run, kept=stored.in_use(current.files))
 
 
 def store(
-    content: Content,
+    manifest: Manifest,
     folder: Path,
     queries: Mapping[str, Query],
     run: Run,
     *,
     part: int = PART_SIZE,
     progress: Callable[[str], None] = lambda _: None,
-) -> Content:
-    """Write the results of queries into a build's folder, and return the manifest's content with them as relations."""
+) -> Manifest:
+    """Write the results of queries into a build's folder, and return the manifest with them as relations."""
     folder = folder.absolute()
     for name, query in queries.items():
-        files: Content = {f"{folder.name}/{file.name}": {} for file in folder.iterdir()}
-        index = Index(folder.parent, {**content, "files": {**content.get("files", {}), **files}})
+        index = Index(folder.parent, replace(manifest, identity=uuid.uuid4().hex))
         check_queries({name: query}, index.statistics)
         exchange = folder / "exchange"
         exchange.mkdir()
@@ -94,12 +89,12 @@ def store(
             ranges = [list(bounds) for bounds in find.search().ranges(RANGES)]
             chunks = [file for files_of in run(find, ranges) for file in files_of]
             progress(f"storing {name}")
-            tries = Tries(folder, str(exchange), run, np.dtype(content["codes"]), content["shards"], part)
+            tries = Tries(folder, str(exchange), run, np.dtype(manifest.codes), manifest.shards, part)
             entry = _entry(name, asked, query, tries, chunks, index.statistics)
         finally:
             shutil.rmtree(exchange, ignore_errors=True)
-        content = {**content, "relations": {**content["relations"], name: entry}}
-    return content
+        manifest = replace(manifest, relations={**manifest.relations, name: entry})
+    return manifest
 
 
 def check_queries(queries: Mapping[str, Query], statistics: Statistics | None = None) -> None:
@@ -147,39 +142,39 @@ class FindTuples:
             yield file
 
 
-def _entry(
-    name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence[str], statistics: Statistics
-) -> dict[str, Any]:
+def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence[str], statistics: Statistics) -> RelationEntry:
     """Write a relation's tries, and return its entry in the manifest."""
     head = [str(attribute) for attribute in asked.head]
     columns = tuple(range(len(head)))
     of = {a: d for atom in asked.positive for a, d in zip(atom.attributes, statistics.of(atom).domains, strict=True)}
-    domains = [of[attribute] for attribute in head]
+    domains = tuple(of[attribute] for attribute in head)
     plain = _is_plain(asked)
     same = _symmetries(asked, statistics) if plain else [columns]
     wanted = list(_orders(len(head), plain=plain))
-    orders: dict[tuple[int, ...], dict[str, Any]] = {}
+    orders: dict[Columns, OrderEntry] = {}
+    tuples = set()
     for order in wanted:
         if order not in orders:
-            written = tries.write(name, chunks, order, [statistics.domains[domain] for domain in domains])
+            written, count = tries.write(name, chunks, order, [statistics.domains[domain] for domain in domains])
+            tuples.add(count)
             images = {tuple(image[c] for c in order): written for image in same}
             orders |= {o: entry for o, entry in images.items() if o in wanted or len(o) <= EVERY_ORDER}
-    tuples = {written.pop("tuples") for written in {id(o): o for o in orders.values()}.values()}
     assert len(tuples) == 1
     rule = replace(query, name=name, distinct=False, unique=False, induced=False, deduplicate=False)
-    definition: dict[str, Any] = {"query": str(rule), "flags": [flag for flag in _FLAGS if getattr(query, flag)]}
+    definition = DefinitionEntry(str(rule), tuple(flag for flag in _FLAGS if getattr(query, flag)))
     if plain:
-        definition |= {"head": head, "atoms": [[atom.relation, *atom.attributes] for atom in asked.atoms]}
-    return {
-        "domains": domains,
-        "columns": head,
-        "tuples": tuples.pop(),
-        "symmetric": False,
-        "symmetries": [image for image in same if image != columns],
-        "loops": 1,
-        "orders": {key(order): orders[order] for order in sorted(orders)},
-        "definition": definition,
-    }
+        atoms = tuple((atom.relation, *atom.attributes) for atom in asked.atoms)
+        definition = replace(definition, head=tuple(head), atoms=atoms)
+    return RelationEntry(
+        domains=domains,
+        columns=tuple(head),
+        tuples=tuples.pop(),
+        symmetric=False,
+        symmetries=tuple(image for image in same if image != columns),
+        loops=1,
+        orders={order: orders[order] for order in sorted(orders)},
+        definition=definition,
+    )
 
 
 def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
@@ -217,15 +212,11 @@ def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
     return found
 
 
-def _files(relation: dict[str, Any]) -> set[str]:
-    return {file for order in relation.get("orders", {}).values() for level in order["levels"] for file in level.values()}
-
-
 def definitions(index: Index) -> dict[str, Query]:
     """Return the materialised relations of an index, and the query of each."""
     found = {}
-    for name, entry in index.manifest["relations"].items():
-        if "definition" in entry:
-            flags: Any = dict.fromkeys(entry["definition"]["flags"], True)
-            found[name] = parse(entry["definition"]["query"], **flags)
+    for name, entry in index.manifest.relations.items():
+        if entry.definition is not None:
+            flags: Any = dict.fromkeys(entry.definition.flags, True)
+            found[name] = parse(entry.definition.query, **flags)
     return found

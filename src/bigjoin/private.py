@@ -1,5 +1,6 @@
-"""Folders that only this user can write to: compiled kernels and notes about verified files are believed, so nobody else may
-have put them there.
+"""Folders that only this user can write to.
+
+Compiled kernels and notes about verified files are believed, so nobody else may have put them there.
 """
 
 from __future__ import annotations

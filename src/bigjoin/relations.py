@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean
 from bigjoin.index.directory import Index
-from bigjoin.index.manifest import check_name, is_index
+from bigjoin.index.entries import check_name
+from bigjoin.index.manifest import is_index
 from bigjoin.index.run import Run, in_threads
 from bigjoin.index.writer import writing
 from bigjoin.indexing import ALONE, LARGE, Rows
@@ -195,13 +196,12 @@ class _Held:
 
     def _with(self, asked: Mapping[str, tuple[tuple[int, ...], ...]]) -> Index:
         with writing(self.folder / "index") as writer:
-            content = self.encoded.content(writer.folder) if self.index is None else self.index.manifest
+            manifest = self.encoded.manifest(writer.folder) if self.index is None else self.index.manifest
             new = {name: [o for o in orders if o not in self.orders.get(name, ())] for name, orders in asked.items()}
             found = self.encoded.write(new, writer.folder, self.folder, self.run)
-            for name, entry in content["relations"].items():
-                found[name] = {**entry, "orders": entry["orders"] | found[name]["orders"]}
-            kept = {} if self.index is None else self.index.manifest["files"]
-            return writer.commit({**content, "relations": found}, self.run, kept=kept)
+            for name, entry in manifest.relations.items():
+                found[name] = replace(entry, orders={**entry.orders, **found[name].orders})
+            return writer.commit(replace(manifest, relations=found), self.run, kept=manifest.files)
 
 
 class _Unions:

@@ -324,7 +324,7 @@ class Verbs(ABC):
         return Job(plan(query, index.statistics), index, many, min(cores, many), size, limit)
 
     def _count_job(self, query: Query, index: Index, tasks: int) -> tuple[shared.CountJob, DataFrame]:
-        asked = (index.manifest["identity"], repr(query), tasks)  # text, as 1 and true are equal constants to Python
+        asked = (index.manifest.identity, repr(query), tasks)  # text, as 1 and true are equal constants to Python
         if asked not in self._count_jobs:
             if len(self._count_jobs) >= KEPT_JOBS:
                 del self._count_jobs[next(iter(self._count_jobs))]

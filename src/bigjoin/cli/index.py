@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,7 +194,7 @@ def _inspect(path: Path, *, info: bool, verify: bool, vacuum: bool, options: Opt
     if info:
         show(said)
     if verify:
-        files = len(opened.manifest["files"])
+        files = len(opened.manifest.files)
         click.echo(f"{path} is as it was written: {files} files, {said['verified_bytes'] / 2**20:,.1f} MB, all checksums agree")
     if vacuum:
         click.echo(f"{said['freed'] / 2**20:,.1f} MB freed in {path}")
@@ -202,25 +203,19 @@ def _inspect(path: Path, *, info: bool, verify: bool, vacuum: bool, options: Opt
 def describe(index: Index) -> dict[str, Any]:
     """Return what an index holds, as the summary shows it."""
     from bigjoin.index.directory import VERTEX
+    from bigjoin.index.entries import SourceEntry
 
     manifest = index.manifest
     statistics = index.statistics
-    hubs = manifest["degrees"]["hubs"]
     ids = index.dictionaries[VERTEX].ids
     directed = not any(relation.symmetric for relation in statistics.relations.values())
-    tries = {
-        level[part]
-        for relation in manifest["relations"].values()
-        if len(relation["domains"]) == 2 and "definition" not in relation
-        for order in relation["orders"].values()
-        for level in order["levels"]
-        for part in ("offsets", "values")
-    }
+    edge_relations = [entry for entry in manifest.relations.values() if len(entry.domains) == 2 and not entry.is_stored_result]
+    tries = {file for r in edge_relations for order in r.orders.values() for level in order.levels for file in level.files}
     own = {name: relation for name, relation in statistics.relations.items() if not relation.materialized}
     edges = {name: r.tuples if directed else r.tuples // 2 for name, r in own.items() if r.arity == 2}
     return {
         "vertices": statistics.domains[VERTEX],
-        "ids": manifest["domains"][VERTEX]["type"],
+        "ids": manifest.domains[VERTEX].type,
         "edges": sum(edges.values()),
         "directed": directed,
         "relations": {
@@ -229,26 +224,26 @@ def describe(index: Index) -> dict[str, Any]:
                 "loops": statistics.relations[name].loops,
                 "rows": statistics.domains.get(f"{name} edge"),
                 "properties": dict(statistics.properties.get(f"{name} edge", {})),
-                "source": manifest["relations"][name]["source"],
+                "source": asdict(manifest.relations[name].source or SourceEntry(0, 0, 0, 0)),
             }
             for name, count in edges.items()
         },
         "labels": {name: r.tuples for name, r in own.items() if r.arity == 1},
         "materialized": {
-            name: {"query": entry["definition"]["query"], "tuples": entry["tuples"]}
-            for name, entry in manifest["relations"].items()
-            if name not in own
+            name: {"query": entry.definition.query, "tuples": entry.tuples}
+            for name, entry in manifest.relations.items()
+            if entry.definition is not None
         },
         "vertex_properties": dict(statistics.properties.get(VERTEX, {})),
         "bytes": index.bytes,
-        "bytes_per_edge": sum(manifest["files"][name]["bytes"] for name in tries) / max(1, sum(edges.values())),
-        "codes": manifest["codes"],
-        "shards": manifest["shards"],
-        "epoch": manifest["epoch"],
-        "format": manifest["version"],
-        "created": manifest["created"],
-        "degrees": manifest["degrees"]["histogram"],
-        "hubs": [{"id": ids[code].as_py(), "degree": degree} for code, degree in hubs],
+        "bytes_per_edge": sum(manifest.files[name].bytes for name in tries) / max(1, sum(edges.values())),
+        "codes": manifest.codes,
+        "shards": manifest.shards,
+        "epoch": manifest.epoch,
+        "format": manifest.version,
+        "created": manifest.created,
+        "degrees": list(manifest.degrees.histogram),
+        "hubs": [{"id": ids[code].as_py(), "degree": degree} for code, degree in manifest.degrees.hubs],
     }
 
 

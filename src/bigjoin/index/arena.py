@@ -57,10 +57,13 @@ class Growing:
 
 def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
     """Return the array of a file with as much room again behind it, or None if it is not in a file, or small."""
-    file = array.base
-    if not isinstance(file, np.memmap) or array.nbytes < LARGE or _FIXED is None or len(array) != len(file):
+    file = _file_of(array)
+    if file is None or array.nbytes < LARGE or _FIXED is None:
         return None
-    begins, size = file.offset, file.offset + array.nbytes
+    begins = array.ctypes.data - file.ctypes.data
+    size = begins + array.nbytes
+    if file.offset or size != file.nbytes:  # part of a file
+        return None
     room = -(-(2 * size + ROOM * array.itemsize) // mmap.PAGESIZE) * mmap.PAGESIZE
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
@@ -70,7 +73,7 @@ def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
     address = libc.mmap(None, room, rights, private | mmap.MAP_ANONYMOUS, -1, 0)
     if address == _FAILED:
         return None
-    descriptor = os.open(str(file.filename), os.O_RDONLY)
+    descriptor = os.open(str(file.filename), os.O_RDONLY | os.O_NOFOLLOW)
     try:
         if libc.mmap(address, size, rights, private | _FIXED, descriptor, 0) == _FAILED:
             libc.munmap(address, room)
@@ -81,3 +84,12 @@ def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
     weakref.finalize(whole, libc.munmap, address, room)
     count = (room - begins) // array.itemsize
     return np.frombuffer(memoryview(whole), array.dtype, count, begins)
+
+
+def _file_of(array: NDArray[Any]) -> np.memmap[Any, Any] | None:
+    """Return the whole of the mapped file that an array is a view of, if it is one."""
+    found, at = None, array.base
+    while isinstance(at, np.ndarray):
+        found = at if isinstance(at, np.memmap) else found
+        at = at.base
+    return found

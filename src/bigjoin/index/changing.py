@@ -94,11 +94,11 @@ class ChangingTrie:
         self.touched, self.deltas = [], {}
         written = self.levels[-1][1].used
         if written > SWEEP * self.stored + ROOM:  # as it was when somebody last looked
-            self.stored = self._live()
+            self.stored = self.live()
             if written > SWEEP * self.stored + ROOM:
                 self._sweep()
 
-    def _live(self) -> int:
+    def live(self) -> int:
         """Return how many tuples there are."""
         nodes = self.places[State.BEFORE].filled.astype(np.int64)
         bounds = self.levels[0][0].filled

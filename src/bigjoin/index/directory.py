@@ -7,10 +7,10 @@ DIR/build-<unique>/*.arrow   ids and properties (Arrow IPC, uncompressed)
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.errors import IndexFormatError, QueryError
-from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import Dictionary, RowNumbers
+from bigjoin.index.entries import Columns, DefinitionEntry, DomainEntry, LevelEntry, Manifest, RelationEntry, RunEntry
+from bigjoin.index.inside import array_in, map_inside, table_in
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, build_trie, single_list
+from bigjoin.index.trust import verify_domain, verify_files, verify_relation
+from bigjoin.index.verification import UnsoundError, check_column
 from bigjoin.query.plan import Version
 from bigjoin.query.query import Atom, Constant
-from bigjoin.query.statistics import GRAPH, Definition, ListStatistics, RelationStatistics, Statistics
+from bigjoin.query.statistics import GRAPH, Definition, RelationStatistics, Statistics
 from bigjoin.query.view import View, view_of
 
 VERTEX = "vertex"
@@ -36,35 +39,53 @@ EDGE = "edge"
 """The relation of a graph that has only one."""
 KEPT = 4
 """Indices that a process of tasks keeps mapped."""
+OFFSETS = ("int64",)
+RANKS = ("uint32", "uint64")
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """The bytes of a file, mapped, and what the system said of it then."""
+
+    content: NDArray[np.uint8]
+    status: os.stat_result
 
 
 @dataclass(frozen=True)
 class Index:
     """An opened index: one version, whatever is written beside it later.
 
-    Opening reads the manifest and checks every file's size. An index travels to tasks as its path and its manifest, so that
-    they read the version that the driver has planned for.
+    Opening reads the manifest and checks every file's size. A relation or a domain is verified when it is first asked for, once
+    on each machine. An index travels to tasks as its path and its manifest, so that they read the version that the driver has
+    planned for. Files that the manifest does not list yet are those of a build, which reads what it has written itself.
     """
 
     path: Path
-    manifest: dict[str, Any]
+    manifest: Manifest
+    verifies: bool = True
+    """Whether arrays are verified before anybody reads them; if not, a damaged file may end the process."""
     _tries: dict[tuple[str, tuple[int, ...]], Trie] = field(default_factory=dict, compare=False, repr=False)
+    _files: dict[str, MappedFile] = field(default_factory=dict, compare=False, repr=False)
+    verified: set[tuple[str, str]] = field(default_factory=set, compare=False, repr=False)
+    _leaves_out_runs: bool = False
+    """Whether the manifest's numbers of tuples count runs that are left out here."""
 
     @classmethod
-    def open(cls, path: Path | str) -> Index:
+    def open(cls, path: Path | str, *, verify: bool = True) -> Index:
         """Open a directory, or raise IndexFormatError that says what is wrong with it."""
         path = Path(path)
-        index = cls(path, read_manifest(path))
-        for name, entry in index.manifest["files"].items():
-            file = path / name
-            if not file.is_file():
-                raise index.damaged(f"{name} is missing")
-            if file.stat().st_size != entry["bytes"]:
-                raise index.damaged(f"{name} has {file.stat().st_size} bytes instead of {entry['bytes']}")
+        index = cls(path, read_manifest(path), verify)
+        for name, entry in index.manifest.files.items():
+            try:
+                size = (path / name).lstat().st_size
+            except OSError:
+                raise index.damaged(f"{name} is missing") from None
+            if size != entry.bytes:
+                raise index.damaged(f"{name} has {size} bytes instead of {entry.bytes}")
         return index
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _received, (self.path.absolute(), self.manifest)
+        return _received, (self.path.absolute(), self.manifest, self.verifies)
 
     def damaged(self, what: str) -> IndexFormatError:
         """Return the error that says what is wrong with this index."""
@@ -77,44 +98,27 @@ class Index:
             "the index again"
         )
 
-    def check(self) -> Index:
-        """Return the index if no array leads outside another: kernels trust them blindly. Reads all of it."""
-        base = self.base
-        for name, relation in base.statistics.relations.items():
-            for reading in (relation, *([relation.rows] if relation.rows is not None else [])):
-                for columns in self._files_once(reading, name):
-                    trie = base.extensions(name, columns)
-                    sizes = [base.statistics.domains[reading.domains[c]] for c in columns]
-                    if not trie.is_sound(sizes):
-                        raise self.damaged(f"the lists of {name!r} in column order {columns} make no sense")
-        for name, dictionary in self.dictionaries.items():
-            if isinstance(dictionary, Dictionary):
-                self._check_dictionary(name, dictionary)
-        for name in self.manifest["domains"]:
-            size = self.statistics.domains[name]
-            for column in self.properties(name).values():
-                if len(column) != size:
-                    raise self.damaged(f"the properties of {name!r} are {len(column)} instead of {size}")
-        return self
+    def raw_tries(self, entry: RelationEntry) -> dict[Columns, Trie]:
+        """Return all tries of a relation, those that share files once; what is in them is not verified."""
+        made: dict[Any, Trie] = {}
+        return {
+            columns: made.setdefault(order.levels, self.raw_trie(entry, columns)) for columns, order in entry.orders.items()
+        }
 
-    def _files_once(self, reading: RelationStatistics, name: str) -> list[tuple[int, ...]]:
-        """Return the column orders of a relation, without those whose files another one has."""
-        return list({self.files_of(name, columns): columns for columns in reading.lists}.values())
+    def raw_trie(self, entry: RelationEntry, columns: Columns) -> Trie:
+        """Return a relation's trie in a column order; what is in it is not verified."""
+        shards = Shards(self.shards, self.manifest.domains[entry.domains[columns[0]]].size)
+        levels = tuple(self._level(level) for level in entry.orders[columns].levels)
+        return Trie(levels, keyed=len(columns) > 1, shards=shards)
 
-    def files_of(self, name: str, columns: tuple[int, ...]) -> str:
+    def files_of(self, name: str, columns: tuple[int, ...]) -> tuple[LevelEntry, ...]:
         """Return what tells column orders of a relation apart that have different files."""
-        entry = self.manifest["relations"][name]
-        orders = entry["orders"] if len(columns) == len(entry["domains"]) else entry["rows"]["orders"]
-        return json.dumps(orders[key(columns)]["levels"])
+        return self._reading(name, len(columns)).orders[columns].levels
 
-    def _check_dictionary(self, name: str, dictionary: Dictionary) -> None:
-        size = self.statistics.domains[name]
-        try:
-            dictionary.ids.validate(full=True)
-        except pa.ArrowInvalid:
-            raise self.damaged(f"the ids of {name!r} cannot be read") from None
-        if len(dictionary.ids) != size or len(dictionary.ranks) != size or (size and int(dictionary.ranks.max()) >= size):
-            raise self.damaged(f"the dictionary of {name!r} makes no sense")
+    def _reading(self, name: str, width: int) -> RelationEntry:
+        """Return a relation, or its rows, if so many columns are read."""
+        entry = self.manifest.relations[name]
+        return entry.rows if entry.rows is not None and width > len(entry.domains) else entry
 
     def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
         """Return the trie of a relation in a column order, which may be shorter than the relation is wide."""
@@ -128,7 +132,7 @@ class Index:
 
     def _view(self, view: View, columns: tuple[int, ...]) -> Trie:
         """Return the trie of a view in a column order: one that the index holds, or part of one, or one made here and now."""
-        entry = self.manifest["relations"][view.relation]
+        entry = self.manifest.relations[view.relation]
         wanted = tuple(view.kept[c] for c in columns)
         codes = {column: self.code(view.relation, column, constant) for column, constant in view.constants}
         with suppress(IndexFormatError):
@@ -142,7 +146,7 @@ class Index:
                 return single_list(
                     lists.values[lists.offsets[node] : lists.offsets[node + 1]] if node >= 0 else lists.values[:0]
                 )
-        order = max((_columns(text) for text in entry["orders"]), key=len)
+        order = max(entry.orders, key=len)
         trie = self.extensions(view.relation, order)
         tuples = dict(zip(order, trie.tuples(np.arange(len(trie))), strict=True))
         chosen = np.ones(len(trie), np.bool_)
@@ -150,120 +154,172 @@ class Index:
             chosen &= tuples[column] == code if code is not None else False
         for one, other in view.equal:
             chosen &= tuples[one] == tuples[other]
-        return build_trie([tuples[c][chosen] for c in wanted], self.manifest["domains"][entry["domains"][wanted[0]]]["size"])
+        return build_trie([tuples[c][chosen] for c in wanted], self.manifest.domains[entry.domains[wanted[0]]].size)
 
     def code(self, relation: str, column: int, constant: Constant) -> int | None:
         """Return the code of a constant in a column, None if it does not have it; raise QueryError if it never could."""
-        dictionary = self.dictionaries[self.manifest["relations"][relation]["domains"][column]]
+        dictionary = self.dictionaries[self.manifest.relations[relation].domains[column]]
         if not dictionary.comparable(constant.value):
             raise QueryError(f"{constant} cannot be compared with values of {relation!r}, which are {dictionary.type}")
         return dictionary.code(constant.value)
 
     @cached_property
     def dictionaries(self) -> dict[str, Dictionary | RowNumbers]:
-        return {
-            name: Dictionary(self._table(domain["ids"])["id"], self._array(domain["ranks"]))
-            if "ids" in domain
-            else RowNumbers(domain["size"])
-            for name, domain in self.manifest["domains"].items()
-        }
+        return {name: self._dictionary(name, domain) for name, domain in self.manifest.domains.items()}
+
+    def _dictionary(self, name: str, domain: DomainEntry) -> Dictionary | RowNumbers:
+        if domain.ids is None or domain.ranks is None:
+            return RowNumbers(domain.size)
+        verify_domain(self, name)
+        late = self._late_files(domain.ids)
+        verify_files(self, late)
+        ids = self.table(domain.ids, "id")["id"]
+        if late or self.manifest.runs:
+            self._check_column(f"the ids of {name!r}", ids, domain.type, domain.size)
+        return Dictionary(ids, self.array(domain.ranks, RANKS))
 
     def properties(self, domain: str) -> Mapping[str, pa.ChunkedArray]:
         """Return the columns that a domain's values have beside their ids, as arrays by code."""
-        entry = self.manifest["domains"][domain]
-        if not entry.get("properties"):
+        entry = self.manifest.domains[domain]
+        if not entry.properties:
             return {}
-        table = self._table(entry["files"])
-        missing = entry["size"] - len(table)
-        return {name: _padded(table[name], missing) for name in entry["properties"]}
+        verify_domain(self, domain)
+        late = self._late_files(entry.files)
+        verify_files(self, late)
+        table = self.table(entry.files, *entry.properties)
+        missing = entry.size - len(table)
+        columns = {name: _padded(table[name], missing) for name in entry.properties}
+        for name, column in columns.items() if late or missing else ():
+            self._check_column(f"the property {name!r} of {domain!r}", column, entry.properties[name], entry.size)
+        return columns
+
+    def _late_files(self, names: Iterable[str]) -> list[str]:
+        """Return those of a domain's files that runs have brought."""
+        brought = {file for run in self.manifest.runs for file in run.parts.values()}
+        return [name for name in names if name in brought]
+
+    def _check_column(self, what: str, column: pa.ChunkedArray, kind: str, length: int) -> None:
+        try:
+            check_column(what, column, kind, length)
+        except UnsoundError as error:
+            raise self.damaged(str(error)) from None
 
     @cached_property
     def statistics(self) -> Statistics:
-        domains = self.manifest["domains"]
+        domains = self.manifest.domains
         return Statistics(
-            {name: _statistics(relation) for name, relation in self.manifest["relations"].items()},
-            {name: domain["size"] for name, domain in domains.items()},
-            {name: domain["properties"] for name, domain in domains.items() if domain.get("properties")},
+            {name: _statistics(relation) for name, relation in self.manifest.relations.items()},
+            {name: domain.size for name, domain in domains.items()},
+            {name: domain.properties for name, domain in domains.items() if domain.properties},
         )
 
     @property
     def epoch(self) -> int:
         """The number of the last epoch of updates that is in it."""
-        return int(self.manifest["epoch"])
+        return self.manifest.epoch
 
     @property
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self) -> tuple[RunEntry, ...]:
         """Updates that are committed and not compacted, the oldest first."""
-        return list(self.manifest.get("runs", ()))
+        return self.manifest.runs
 
     @cached_property
     def base(self) -> Index:
         """What was compacted: the index without its runs."""
+        if not self.manifest.runs:
+            return self
+        late = set(self._late_files(name for domain in self.manifest.domains.values() for name in domain.all_files))
         domains = {
-            name: {**domain, "size": domain.get("stored", domain["size"])} for name, domain in self.manifest["domains"].items()
+            name: replace(
+                domain,
+                size=domain.stored_size,
+                stored=None,
+                ids=None if domain.ids is None else tuple(file for file in domain.ids if file not in late),
+                files=tuple(file for file in domain.files if file not in late),
+            )
+            for name, domain in self.manifest.domains.items()
         }
-        return Index(self.path, {**self.manifest, "domains": domains, "runs": []})
+        return Index(
+            self.path,
+            replace(self.manifest, domains=domains, runs=()),
+            self.verifies,
+            _files=self._files,
+            _leaves_out_runs=True,
+        )
 
     @property
     def bytes(self) -> int:
-        return sum(entry["bytes"] for entry in self.manifest["files"].values())
+        return sum(entry.bytes for entry in self.manifest.files.values())
 
     @property
     def own_bytes(self) -> int:
         """The bytes without those of materialised relations, which queries may do without."""
-        stored = [entry for entry in self.manifest["relations"].values() if "definition" in entry]
-        levels = (level for entry in stored for order in entry["orders"].values() for level in order["levels"])
-        files = {file for level in levels for file in level.values()}
-        return self.bytes - sum(int(self.manifest["files"][file]["bytes"]) for file in files)
+        stored = {file for entry in self.manifest.relations.values() if entry.is_stored_result for file in entry.files}
+        return self.bytes - sum(self.manifest.files[file].bytes for file in stored)
 
     @property
     def shards(self) -> int:
-        return int(self.manifest["shards"])
+        return self.manifest.shards
 
     def _map_trie(self, relation: str, columns: tuple[int, ...]) -> Trie:
-        entry = self.manifest["relations"][relation]
-        orders = {_columns(text): order for text, order in entry["orders"].items()}
-        if len(columns) > len(entry["domains"]) and "rows" in entry:
-            orders = {_columns(text): order for text, order in entry["rows"]["orders"].items()}
-        order = next((c for c in sorted(orders) if c[: len(columns)] == columns), None)
+        entry = self._reading(relation, len(columns))
+        order = next((c for c in sorted(entry.orders) if c[: len(columns)] == columns), None)
         if order is None:
             raise IndexFormatError(f"the index {self.path} does not hold {relation!r} in column order {columns}")
-        shards = Shards(self.shards, self.manifest["domains"][entry["domains"][order[0]]]["size"])
-        levels = tuple(self._level(level) for level in orders[order]["levels"])
-        trie = Trie(levels, keyed=len(order) > 1, shards=shards)
+        verify_relation(self, relation)
+        trie = self.raw_trie(entry, order)
+        if not self._leaves_out_runs and len(trie) != entry.tuples:
+            raise self.damaged(f"the relation {relation!r} has {len(trie)} tuples, and {entry.tuples} by the manifest")
         if len(columns) == len(order):
             return trie
         return trie.roots() if len(columns) == 1 else trie.upper_levels(len(columns))
 
-    def _level(self, entry: dict[str, Any]) -> Level:
-        values = self._array(entry["values"])
-        if "range" in entry:
-            first, last = entry["range"]
+    def _level(self, entry: LevelEntry) -> Level:
+        values = self.array(entry.values, (self.manifest.codes,))
+        if entry.range is not None:
+            first, last = entry.range
+            if last > len(values):
+                raise self.damaged(f"{entry.values} ends before {entry.range}")
             values = values[first:last]
-        offsets = self._array(entry["offsets"]) if "offsets" in entry else np.array([0, len(values)], np.int64)
-        if int(offsets[-1]) != len(values):
-            raise self.damaged(f"{entry.get('offsets', entry['values'])} and {entry['values']} do not fit together")
+        offsets = np.array([0, len(values)], np.int64) if entry.offsets is None else self.array(entry.offsets, OFFSETS)
+        if not len(offsets) or int(offsets[-1]) != len(values):
+            raise self.damaged(f"{entry.offsets or entry.values} and {entry.values} do not fit together")
         return Level(offsets, values)
 
-    def _array(self, name: str) -> NDArray[Any]:
-        try:
-            return map_array(self.path / name)
-        except FileNotFoundError:
-            raise self.gone(name) from None
-        except (ValueError, EOFError):
-            raise self.damaged(f"{name} is no NumPy file") from None
-
-    def _table(self, names: list[str]) -> pa.Table:
-        parts = []
-        for name in names:
+    def file(self, name: str) -> MappedFile:
+        """Return a file, mapped once; what is in it is not verified."""
+        if name not in self._files:
             try:
-                with pa.memory_map(str(self.path / name)) as source:
-                    parts.append(pa.ipc.open_file(source).read_all())
+                self._files[name] = MappedFile(*map_inside(self.path, name))
             except FileNotFoundError:
                 raise self.gone(name) from None
-            except (pa.ArrowException, OSError):
-                raise self.damaged(f"{name} is no Arrow file") from None
-        return pa.concat_tables(parts)
+            except OSError as error:
+                raise self.damaged(f"{name} cannot be read ({error.strerror})") from None
+        return self._files[name]
+
+    def array(self, name: str, kinds: Sequence[str]) -> NDArray[Any]:
+        """Return the array of a file, if it has one of some types; what is in it is not verified."""
+        try:
+            array = array_in(self.file(name).content)
+        except (ValueError, EOFError, TypeError, OverflowError, SyntaxError, MemoryError):
+            raise self.damaged(f"{name} is no NumPy file") from None
+        if array.dtype.name not in kinds or not array.dtype.isnative:
+            raise self.damaged(f"{name} holds {array.dtype} instead of {' or '.join(kinds)}")
+        return array
+
+    def table(self, names: Iterable[str], *columns: str) -> pa.Table:
+        """Return columns of the tables of files, one after another; what is in them is not verified."""
+        parts = []
+        for name in names:
+            content = self.file(name).content
+            try:
+                parts.append(table_in(content).select(list(columns)))
+            except (pa.ArrowException, OSError, KeyError, ValueError):
+                raise self.damaged(f"{name} is no Arrow file with {', '.join(columns)}") from None
+        try:
+            return pa.concat_tables(parts)
+        except pa.ArrowException:
+            raise self.damaged(f"{', '.join(names)} do not fit together") from None
 
 
 def _padded(column: pa.ChunkedArray, missing: int) -> pa.ChunkedArray:
@@ -271,47 +327,38 @@ def _padded(column: pa.ChunkedArray, missing: int) -> pa.ChunkedArray:
     return column if missing <= 0 else pa.chunked_array([*column.chunks, pa.nulls(missing, column.type)])
 
 
-_known: dict[tuple[Path, tuple[str, ...]], Index] = {}
+_known: dict[tuple[Path, str, bool, bool], Index] = {}
 
 
-def _received(path: Path, manifest: dict[str, Any]) -> Index:
+def _received(path: Path, manifest: Manifest, verifies: bool) -> Index:
     """Return the index that has travelled to a task: as this process mapped it for the task before, if it is the same one."""
-    name = (path, tuple(manifest["files"]))  # names of files are unique to a version
+    name = (path, manifest.identity, bool(manifest.runs), verifies)
     if name not in _known:
         while len(_known) >= KEPT:
             del _known[next(iter(_known))]
-        _known[name] = Index(path, manifest)
+        _known[name] = Index(path, manifest, verifies)
     return _known[name]
 
 
-def _statistics(entry: dict[str, Any]) -> RelationStatistics:
+def _statistics(entry: RelationEntry) -> RelationStatistics:
     """Return the statistics of a relation, and below it those of its rows, where each has an id."""
     return RelationStatistics(
-        domains=tuple(entry["domains"]),
-        tuples=entry["tuples"],
-        symmetric=entry["symmetric"],
-        loops=entry["loops"],
-        lists={_columns(text): ListStatistics(**order["lists"]) for text, order in entry["orders"].items()},
-        catalogue=entry.get("catalogue", {}),
-        rows=_statistics(entry["rows"]) if "rows" in entry else None,
-        columns=tuple(entry.get("columns", GRAPH if len(entry["domains"]) == 2 else ())),
-        symmetries=tuple(tuple(columns) for columns in entry.get("symmetries", ())),
-        materialized="definition" in entry,
-        definition=_definition(entry.get("definition", {})),
+        domains=entry.domains,
+        tuples=entry.tuples,
+        symmetric=entry.symmetric,
+        loops=entry.loops,
+        lists={columns: order.lists for columns, order in entry.orders.items()},
+        catalogue=entry.catalogue,
+        rows=None if entry.rows is None else _statistics(entry.rows),
+        columns=entry.columns or (GRAPH if len(entry.domains) == 2 else ()),
+        symmetries=entry.symmetries,
+        materialized=entry.is_stored_result,
+        definition=_definition(entry.definition),
     )
 
 
-def _definition(entry: dict[str, Any]) -> Definition | None:
+def _definition(entry: DefinitionEntry | None) -> Definition | None:
     """Return the query that a materialised relation is the result of, if plans can make use of it."""
-    if "atoms" not in entry:
+    if entry is None or entry.head is None or entry.atoms is None:
         return None
-    return Definition(tuple(entry["head"]), tuple(Atom(name, tuple(attributes)) for name, *attributes in entry["atoms"]))
-
-
-def key(columns: tuple[int, ...]) -> str:
-    """Return a column order as the manifest spells it."""
-    return ",".join(map(str, columns))
-
-
-def _columns(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))
+    return Definition(entry.head, tuple(Atom(name, tuple(attributes)) for name, *attributes in entry.atoms))

@@ -6,8 +6,10 @@ are as many as a logarithm of the updates says, and each update is written that 
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,8 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bigjoin.index.manifest import in_use
+from bigjoin.index.directory import Index
+from bigjoin.index.entries import Manifest, RunEntry
+from bigjoin.index.inside import table_in
 from bigjoin.index.trie import Codes
+from bigjoin.index.trust import verify_files
 
 RATIO = 2
 
@@ -46,14 +51,47 @@ def write_deltas(file: Path, deltas: Mapping[Reading, Delta]) -> None:
         np.savez(sink, **arrays)  # type: ignore[arg-type]
 
 
-def read_deltas(file: Path) -> dict[Reading, Delta]:
-    """Return the deltas of relations."""
+def read_deltas(index: Index, run: RunEntry) -> dict[Reading, Delta]:
+    """Return the deltas of relations that a run holds; whether they fit the relations, `versions.py` looks."""
+    verify_files(index, [run.deltas])
     found: dict[Reading, dict[str, list[Codes]]] = {}
-    with np.load(file, allow_pickle=False) as archive:
-        for name in archive.files:
-            relation, width, what = name.split("/")
-            found.setdefault((relation, int(width)), {})[what] = list(archive[name])
-    return {read: Delta(**tuples) for read, tuples in found.items()}
+    try:
+        for name, array in _arrays(index.file(run.deltas).content):
+            relation, columns, what = name.split("/")
+            if what not in ("deleted", "inserted") or array.ndim != 2 or array.dtype.name != index.manifest.codes:
+                raise ValueError(name)
+            found.setdefault((relation, int(columns)), {})[what] = list(array)
+        deltas = {read: Delta(**tuples) for read, tuples in found.items()}
+    except (ValueError, KeyError, TypeError, EOFError, OSError, MemoryError, SyntaxError, zipfile.BadZipFile):
+        raise index.damaged(f"{run.deltas} is no run of updates") from None
+    if sum(map(len, deltas.values())) != run.tuples:
+        raise index.damaged(f"{run.deltas} does not hold {run.tuples} updates")
+    for read, delta in deltas.items():
+        _check_codes(index, run, read, delta)
+    return deltas
+
+
+def _arrays(content: NDArray[np.uint8]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Give the arrays of a NumPy archive; none is longer than the archive, which is not compressed."""
+    with zipfile.ZipFile(io.BytesIO(content.tobytes())) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size > len(content):
+                raise ValueError(member.filename)
+            with archive.open(member) as source:
+                yield member.filename.removesuffix(".npy"), np.lib.format.read_array(source, allow_pickle=False)
+
+
+def _check_codes(index: Index, run: RunEntry, read: Reading, delta: Delta) -> None:
+    """Refuse a delta of what is no relation, or of codes that there are not."""
+    entry = index.manifest.relations.get(read[0])
+    reading = None if entry is None else entry.rows if read[1] > len(entry.domains) else entry
+    sizes = [] if reading is None else [index.manifest.domains[domain].size for domain in reading.domains]
+    for part in (delta.deleted, delta.inserted):
+        sound = len(part) == len(sizes) == read[1] and all(
+            not len(column) or int(column.max()) < size for column, size in zip(part, sizes, strict=True)
+        )
+        if not sound:
+            raise index.damaged(f"{run.deltas} changes {read[0]!r} in a way that makes no sense")
 
 
 def combined(first: Mapping[Reading, Delta], second: Mapping[Reading, Delta]) -> dict[Reading, Delta]:
@@ -70,44 +108,45 @@ def combined(first: Mapping[Reading, Delta], second: Mapping[Reading, Delta]) ->
     return deltas
 
 
-def merge_runs(path: Path, folder: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a manifest in which the last runs are one, if they are to be; its files go to a folder."""
-    runs = content.get("runs", [])
-    count = to_merge([run["tuples"] for run in runs]) if runs else 1
+def merge_runs(index: Index, folder: Path, manifest: Manifest) -> Manifest:
+    """Return a manifest in which the last runs are one, if they are to be; its files go to a folder.
+
+    `index` is the one that reads the files of the manifest, also those that are not committed yet.
+    """
+    runs = manifest.runs
+    count = to_merge([run.tuples for run in runs]) if runs else 1
     if count == 1:
-        return content
+        return manifest
     kept, last = runs[:-count], runs[-count:]
-    deltas = reduce(combined, (read_deltas(path / run["deltas"]) for run in last))
+    deltas = reduce(combined, (read_deltas(index, run) for run in last))
     write_deltas(folder / "merged.npz", deltas)
-    merged: dict[str, Any] = {
-        "epochs": [last[0]["epochs"][0], last[-1]["epochs"][1]],
-        "tuples": sum(map(len, deltas.values())),
-        "deltas": f"{folder.name}/merged.npz",
-        "parts": {},
-    }
-    domains = {name: dict(domain) for name, domain in content["domains"].items()}
-    for place in dict.fromkeys(place for run in last for place in run["parts"]):
-        files = [run["parts"][place] for run in last if place in run["parts"]]
+    parts = {}
+    domains = dict(manifest.domains)
+    for place in dict.fromkeys(place for run in last for place in run.parts):
+        files = [run.parts[place] for run in last if place in run.parts]
         name, _, part = place.rpartition("/")
-        file = f"{folder.name}/{name.replace(' ', '-')}.{part}.merged.arrow"
-        _concatenate([path / earlier for earlier in files], folder.parent / file)
-        domains[name][part] = [*(f for f in domains[name][part] if f not in files), file]
-        merged["parts"][place] = file
-    return {**content, "runs": [*kept, merged], "domains": domains}
+        parts[place] = f"{folder.name}/{name.replace(' ', '-')}.{part}.merged.arrow"
+        verify_files(index, files)
+        _concatenate([index.file(file).content for file in files], folder.parent / parts[place])
+        listed = (*(f for f in domains[name].part(part) if f not in files), parts[place])
+        domains[name] = domains[name].with_part(part, listed)
+    merged = RunEntry(
+        (last[0].epochs[0], last[-1].epochs[1]), sum(map(len, deltas.values())), f"{folder.name}/merged.npz", parts
+    )
+    return replace(manifest, runs=(*kept, merged), domains=domains)
 
 
-def drop_unused(folder: Path, content: dict[str, Any]) -> None:
-    """Remove the files of a folder that a manifest's content does not name: what became part of others."""
+def drop_unused(folder: Path, manifest: Manifest) -> None:
+    """Remove the files of a folder that a manifest does not name: what became part of others."""
     files = {f"{folder.name}/{file.name}": file for file in folder.iterdir()}
-    for name in files.keys() - in_use(content, files).keys():
+    for name in files.keys() - set(manifest.named_files()):
         files[name].unlink()
 
 
-def _concatenate(files: Sequence[Path], target: Path) -> None:
+def _concatenate(contents: Sequence[NDArray[np.uint8]], target: Path) -> None:
     """Write the tables of Arrow files as one."""
     with pa.OSFile(str(target), "wb") as sink:
-        tables = [pa.ipc.open_file(pa.memory_map(str(file))).read_all() for file in files]
-        whole = pa.concat_tables(tables).combine_chunks()
+        whole = pa.concat_tables([table_in(content) for content in contents]).combine_chunks()
         with pa.ipc.new_file(sink, whole.schema) as writer:
             writer.write_table(whole)
 

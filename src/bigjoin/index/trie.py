@@ -116,17 +116,6 @@ class Trie:
         """The length of the longest list of the last level, or a bound of it."""
         return int(np.diff(self.offsets).max(initial=0)) if self.most is None else self.most
 
-    def is_sound(self, domains: Sequence[int]) -> bool:
-        """Tell whether every list lies within its values, and every value within its column's domain."""
-        nodes = domains[0] if self.keyed else 1
-        for level, domain in zip(self.levels, domains[1:] if self.keyed else domains, strict=True):
-            offsets, values = level.offsets, level.values
-            whole = len(offsets) == nodes + 1 and offsets[0] == 0 and offsets[-1] == len(values)
-            if not whole or (np.diff(offsets) < 0).any() or (len(values) and int(values.max()) >= domain):
-                return False
-            nodes = len(values)
-        return True
-
     def statistics(self) -> ListStatistics:
         """Return the distribution of list lengths."""
         return list_statistics(self.offsets)

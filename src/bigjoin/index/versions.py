@@ -17,6 +17,7 @@ from bigjoin.errors import IndexFormatError
 from bigjoin.index.changing import ChangingTrie, State
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.directory import Index
+from bigjoin.index.entries import RunEntry
 from bigjoin.index.runs import Delta, Reading, read_deltas
 from bigjoin.index.trie import Codes, Trie, single_list
 from bigjoin.query.plan import Extender, Version
@@ -44,16 +45,22 @@ class Versions:
     def begin(self, deltas: Mapping[Reading, Delta], statistics: Statistics) -> None:
         """Begin an epoch; domains may have grown."""
         self.lost = {read: len(delta.deleted[0]) for read, delta in deltas.items()}
+        self.grow(statistics)
         for read, orders in self.orders.items():
             reading, delta, seen = self.readings[read], deltas.get(read), set[int]()
             for columns, trie in orders.items():
                 if id(trie) in seen:
                     continue
                 seen.add(id(trie))
-                trie.grow(statistics.domains[reading.domains[columns[0]]])
                 for insert in (False, True):
                     tuples = () if delta is None else delta.inserted if insert else delta.deleted
                     trie.change(_sorted(tuples, columns, reading), insert=insert)
+
+    def grow(self, statistics: Statistics) -> None:
+        """Have a place for every code that there is."""
+        for read, orders in self.orders.items():
+            for columns, trie in orders.items():
+                trie.grow(statistics.domains[self.readings[read].domains[columns[0]]])
 
     def commit(self) -> None:
         """Make the new version the old one."""
@@ -208,56 +215,81 @@ _open: dict[Path, tuple[str, Versions]] = {}
 _opening = Lock()
 
 
-def versions_of(index: Index, runs: Sequence[dict[str, Any]]) -> Versions:
+def versions_of(index: Index, runs: Sequence[RunEntry]) -> Versions:
     """Return the versions of an index with some of its runs in them, from its files."""
     versions = Versions(index.base)
     for run in runs:
-        versions.begin(_deltas(index, run), index.statistics)
+        versions.begin(_true_deltas(index, versions, run), index.statistics)
         versions.commit()
+    if len(runs) == len(index.runs):
+        _check_tuples(index, versions)
     return versions
+
+
+def _true_deltas(index: Index, versions: Versions, run: RunEntry) -> dict[Reading, Delta]:
+    """Return what a run changes; refuse one that deletes what is not there, or inserts what is: lists have no room for that."""
+    deltas = read_deltas(index, run)
+    if not index.verifies or run.deltas not in index.manifest.files:  # not sealed: this epoch's own
+        return deltas
+    versions.grow(index.statistics)
+    for read, delta in deltas.items():
+        if read not in versions.orders:
+            raise index.damaged(f"{run.deltas} changes {read[0]!r}, which does not change")
+        for tuples, there in ((delta.deleted, True), (delta.inserted, False)):
+            distinct = _are_distinct(tuples, versions.readings[read])
+            if not distinct or not (versions.holds(read, tuples) == there).all():
+                raise index.damaged(f"{run.deltas} changes {read[0]!r} in a way that makes no sense")
+    return deltas
+
+
+def _check_tuples(index: Index, versions: Versions) -> None:
+    for read, reading in _readings(index.statistics):
+        found = next(iter(versions.orders[read].values())).live()
+        if found != reading.tuples:
+            raise index.damaged(f"the relation {read[0]!r} has {found} tuples, and {reading.tuples} by the manifest")
+
+
+def _are_distinct(tuples: Sequence[Codes], reading: RelationStatistics) -> bool:
+    """Tell whether no tuple comes twice; in a symmetric relation, in neither direction."""
+    ordered = _sorted(tuples, tuple(range(len(tuples))), reading)
+    same = np.ones(max(0, len(ordered[0]) - 1), np.bool_)
+    for column in ordered:
+        same &= column[1:] == column[:-1]
+    return not same.any()
 
 
 def opened(index: Index) -> Versions:
     """Return the versions of an index, from this process's memory if they are those, else from its files."""
     with _opening:
         known = _open.get(index.path.absolute())
-        if known is None or known[0] != index.manifest["identity"]:
-            _open[index.path.absolute()] = (index.manifest["identity"], versions_of(index, index.runs))
+        if known is None or known[0] != index.manifest.identity:
+            _open[index.path.absolute()] = (index.manifest.identity, versions_of(index, index.runs))
         return _open[index.path.absolute()][1]
 
 
 def begun(index: Index) -> Versions:
     """Return the versions of an index whose last run is the epoch that is being worked on, with that epoch begun."""
     with _opening:
-        path, identity = index.path.absolute(), index.manifest["identity"]
+        path, identity = index.path.absolute(), index.manifest.identity
         known = _open.get(path)
         if known is not None and known[0] == f"{identity} begun":
             return known[1]
         *runs, last = index.runs
         _open.pop(path, None)
-        if known is not None and known[0] == f"{index.manifest['previous']} begun":
+        if known is not None and known[0] == f"{index.manifest.previous} begun":
             versions = known[1]
             versions.commit()
         else:
             versions = versions_of(index, runs)
-        versions.begin(_deltas(index, last), index.statistics)
+        versions.begin(_true_deltas(index, versions, last), index.statistics)
         _open[path] = (f"{identity} begun", versions)
         return versions
-
-
-def _deltas(index: Index, run: dict[str, Any]) -> dict[Reading, Delta]:
-    try:
-        return read_deltas(index.path / run["deltas"])
-    except FileNotFoundError:
-        raise index.gone(run["deltas"]) from None
-    except (ValueError, OSError, KeyError):
-        raise index.damaged(f"{run['deltas']} is no run of updates") from None
 
 
 def register(index: Index, versions: Versions, *, is_begun: bool = False) -> None:
     """Say that versions in this process's memory are those of an index, perhaps with its last run begun."""
     with _opening:
-        identity = index.manifest["identity"]
+        identity = index.manifest.identity
         _open[index.path.absolute()] = (f"{identity} begun" if is_begun else identity, versions)
 
 

@@ -8,38 +8,34 @@ still read it, and are removed by a later writer or by `vacuum`.
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
 import os
 import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from bigjoin.errors import IndexFormatError, OutputError, reason
+from bigjoin.index.checksums import file_entry
 from bigjoin.index.directory import Index
-from bigjoin.index.manifest import (
-    BUILD,
-    FORMAT,
-    FORMAT_VERSION,
-    LOCK,
-    MANIFEST,
-    check_target,
-    is_build,
-    read_manifest,
-    replace_manifest,
-    sync,
-)
+from bigjoin.index.entries import BUILD, FileEntry, Manifest, SupersededEntry, is_build
+from bigjoin.index.inside import open_inside
+from bigjoin.index.manifest import LOCK, MANIFEST, check_target, read_manifest, replace_manifest, sync
 from bigjoin.index.run import Run, in_threads
+from bigjoin.index.trust import note_sealed, verify_all
+from bigjoin.index.typed_json import from_json, to_json
+from bigjoin.index.versions import versions_of
 
 LARGE = 1 << 30
 """Bytes beyond which files are sealed where stages run."""
 PAUSE = 0.05
 """Seconds between two looks at a lock."""
+HOLDER = 100
+"""Bytes of a lock: who holds it."""
 RETENTION = 3600.0
 """Seconds for which a superseded version is kept when the next one is written."""
 
@@ -54,48 +50,49 @@ class Writer:
 
     def commit(
         self,
-        content: dict[str, Any],
+        manifest: Manifest,
         run: Run = in_threads,
         *,
-        kept: Mapping[str, Any] | None = None,
+        kept: Mapping[str, FileEntry] | None = None,
         retention: float = RETENTION,
     ) -> Index:
         """Seal the files of the build's folder, by `run` if they are large, and replace the manifest.
 
-        `content` is what the build decides of the manifest, and `kept` are files of the current version that stay in use.
-        Folders that are not in use any more stay for the seconds of `retention`.
+        `manifest` has what the build decides, and `kept` are files of the current version that stay in use. Folders that are
+        not in use any more stay for the seconds of `retention`.
         """
         files = sorted(file for file in self.folder.iterdir() if file.is_file())
         large = sum(file.stat().st_size for file in files) > LARGE
         seals = (run if large else in_threads)(seal, [str(file) for file in files])
         sync(self.folder)
-        sealed = {str(file.relative_to(self.path)): entry for file, entry in zip(files, seals, strict=True)}
-        sealed = {**(kept or {}), **sealed}
-        manifest = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "epoch": 0,
-            "origin": self.identity,
-            **content,
-            "identity": self.identity,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "files": sealed,
-            "superseded": self._superseded({Path(name).parts[0] for name in sealed}, retention),
+        sealed = {
+            str(file.relative_to(self.path)): from_json(FileEntry, entry) for file, entry in zip(files, seals, strict=True)
         }
-        replace_manifest(self.path, manifest)
+        every = {**(kept or {}), **sealed}
+        committed = replace(
+            manifest,
+            origin=manifest.origin or self.identity,
+            identity=self.identity,
+            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            files=every,
+            superseded=self._superseded({Path(name).parts[0] for name in every}, retention),
+        )
+        replace_manifest(self.path, committed)
         if not files:
             self.folder.rmdir()
-        return Index.open(self.path)
+        index = Index.open(self.path)
+        note_sealed(index, sealed)
+        return index
 
-    def _superseded(self, in_use: set[str], retention: float) -> list[dict[str, Any]]:
+    def _superseded(self, in_use: set[str], retention: float) -> tuple[SupersededEntry, ...]:
         """Return the folders that are still here for earlier versions alone, when each was replaced, and how long it stays."""
         try:
             current = read_manifest(self.path)
         except IndexFormatError:
-            return []
-        older = [entry for entry in current.get("superseded", []) if (self.path / entry["folder"]).is_dir()]
-        folders = sorted({Path(name).parts[0] for name in current["files"]} - in_use)
-        return [*older, *({"folder": folder, "at": time.time(), "seconds": retention} for folder in folders)]
+            return ()
+        older = [entry for entry in current.superseded if (self.path / entry.folder).is_dir()]
+        folders = sorted({Path(name).parts[0] for name in current.files} - in_use)
+        return (*older, *(SupersededEntry(folder, time.time(), retention) for folder in folders))
 
 
 @contextmanager
@@ -140,13 +137,14 @@ def locked(path: Path, *, patience: float = 0.0) -> Iterator[None]:
     while True:
         path.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = open_inside(path, LOCK, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:  # removed since, by a writer that failed
             continue
         try:
+            _check_lock(path, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(descriptor, 100, 0).decode(errors="replace").strip()
+            holder = os.pread(descriptor, HOLDER, 0).decode(errors="replace").strip()
             os.close(descriptor)
             if time.monotonic() < until:
                 time.sleep(PAUSE)
@@ -154,19 +152,32 @@ def locked(path: Path, *, patience: float = 0.0) -> Iterator[None]:
             raise IndexFormatError(
                 f"another process{f' ({holder})' if holder else ''} is writing the index {path}: wait until it has finished"
             ) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
         with suppress(OSError):
-            if (path / LOCK).stat().st_ino == os.fstat(descriptor).st_ino:
+            if (path / LOCK).lstat().st_ino == os.fstat(descriptor).st_ino:
                 break
         os.close(descriptor)
     try:
-        with suppress(OSError):  # a full disk: who holds the lock is only for others to read
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+        _say(descriptor, f"process {os.getpid()} on {os.uname().nodename}")
         yield
     finally:
-        with suppress(OSError):
-            os.ftruncate(descriptor, 0)
+        _say(descriptor, "")
         os.close(descriptor)
+
+
+def _check_lock(path: Path, descriptor: int) -> None:
+    """Refuse a lock that is another name of some other file, or that somebody keeps something in."""
+    found = os.fstat(descriptor)
+    if found.st_nlink > 1 or found.st_size > HOLDER:
+        raise IndexFormatError(f"{path / LOCK} is no lock of ours: it has other names, or something in it; remove it")
+
+
+def _say(descriptor: int, holder: str) -> None:
+    """Say in the lock who holds it, for others to read; blanks take the place of what was there, so nothing is ever cut off."""
+    with suppress(OSError):  # a full disk
+        os.pwrite(descriptor, holder[: HOLDER - 1].ljust(HOLDER - 1).encode()[: HOLDER - 1] + b"\n", 0)
 
 
 def vacuum(path: Path) -> int:
@@ -183,24 +194,32 @@ def remove_old(path: Path, *, retention: float = RETENTION) -> int:
         return 0  # a manifest that cannot be read: what it needs is not known
     freed = 0
     for entry in path.iterdir():
-        if is_build(entry.name) and entry.is_dir() and entry.name not in keep:
-            freed += sum(file.stat().st_size for file in entry.rglob("*") if file.is_file())
-            shutil.rmtree(entry, ignore_errors=True)
+        if is_build(entry.name) and entry.name not in keep:
+            freed += _remove(entry)
         elif entry.name.startswith(f".{MANIFEST}."):
-            freed += entry.stat().st_size
+            freed += entry.lstat().st_size
             entry.unlink(missing_ok=True)
     return freed
 
 
+def _remove(folder: Path) -> int:
+    """Remove what has the name of a build, and return how many bytes that freed; a link goes, and not what it leads to."""
+    if folder.is_symlink() or not folder.is_dir():
+        folder.unlink(missing_ok=True)
+        return 0
+    freed = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed
+
+
 def _folders(path: Path, retention: float = RETENTION) -> dict[str, float]:
-    """Return the folders that a manifest of any version names, and until when each is kept: those in use always are."""
+    """Return the folders that the manifest names, and until when each is kept: those in use always are."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        current = {Path(name).parts[0]: inf for name in manifest["files"]}
-        older = manifest.get("superseded", [])
-        return {entry["folder"]: entry["at"] + min(retention, entry.get("seconds", inf)) for entry in older} | current
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        manifest = read_manifest(path)
+    except (IndexFormatError, OSError):
         return {}
+    older = {entry.folder: entry.at + min(retention, entry.seconds) for entry in manifest.superseded}
+    return older | {Path(name).parts[0]: inf for name in manifest.files}
 
 
 def link(file: Path, target: Path) -> None:
@@ -213,23 +232,15 @@ def link(file: Path, target: Path) -> None:
 
 
 def seal(file: str) -> dict[str, Any]:
-    """Make a file durable, and return its size and checksum."""
-    path = Path(file)
-    sync(path)
-    return {"bytes": path.stat().st_size, "sha256": checksum(path)}
-
-
-def checksum(path: Path) -> str:
-    """Return the SHA-256 of a file, as `sha256sum` prints it."""
-    with path.open("rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()
+    """Make a file durable, and return its entry in the manifest."""
+    sync(Path(file))
+    entry: dict[str, Any] = to_json(file_entry(Path(file)))
+    return entry
 
 
 def verify(index: Index) -> int:
-    """Compare every file with its checksum, then every list with its bounds; return the bytes read. Raise IndexFormatError."""
-    names = list(index.manifest["files"])
-    for name, found in zip(names, in_threads(checksum, [index.path / name for name in names]), strict=True):
-        if found != index.manifest["files"][name]["sha256"]:
-            raise index.damaged(f"{name} is not what was written: its checksum differs")
-    index.check()
+    """Compare every file with its checksum, then everything in it with what it has to be; return the bytes read."""
+    verify_all(index, again=True)
+    if index.runs:
+        versions_of(index, index.runs)
     return index.bytes

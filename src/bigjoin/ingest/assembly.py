@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from bigjoin.index.arrays import map_array
 from bigjoin.index.catalogue import sample
-from bigjoin.index.directory import VERTEX, key
+from bigjoin.index.directory import VERTEX
+from bigjoin.index.entries import (
+    DegreesEntry,
+    DomainEntry,
+    LevelEntry,
+    Manifest,
+    OrderEntry,
+    RelationEntry,
+    SourceEntry,
+)
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
@@ -39,8 +48,8 @@ class Assembly:
         self.folder, self.run, self.progress = folder.absolute(), run, progress
         self.directed, self.shards, self.part = directed, shards, part
         self.exchange = str(self.folder / "exchange")
-        self.relations: dict[str, Any] = {}
-        self.domains: dict[str, Any] = {}
+        self.relations: dict[str, RelationEntry] = {}
+        self.domains: dict[str, DomainEntry] = {}
 
     @contextmanager
     def exchanging(self) -> Iterator[None]:
@@ -93,93 +102,91 @@ class Assembly:
         for name, mine in parts.items():
             tuples = sum(part["rows"] for part in mine) * (1 if directed else 2)
             orders = [self._order([files[name, order]]) for order in range(2 if directed else 1)]
-            self.relations[name] = {
-                "domains": [VERTEX, VERTEX],
-                "tuples": tuples,
-                "symmetric": not directed,
-                "loops": sum(part["loops"] for part in mine),
-                "orders": {key((0, 1)): orders[0], key((1, 0)): orders[-1]},
-                "catalogue": sample([_trie(files[name, order], code.shards) for order in range(2 if directed else 1)]),
-            }
+            self.relations[name] = RelationEntry(
+                domains=(VERTEX, VERTEX),
+                tuples=tuples,
+                symmetric=not directed,
+                loops=sum(part["loops"] for part in mine),
+                orders={(0, 1): orders[0], (1, 0): orders[-1]},
+                catalogue=sample([_trie(files[name, order], code.shards) for order in range(2 if directed else 1)]),
+            )
 
-    def _order(self, levels: Sequence[tuple[Path, Path]]) -> dict[str, Any]:
+    def _order(self, levels: Sequence[tuple[Path, Path]]) -> OrderEntry:
         offsets = map_array(levels[-1][0])
-        return {
-            "levels": [{"offsets": self.name(o), "values": self.name(v)} for o, v in levels],
-            "lists": asdict(list_statistics(np.asarray(offsets))),
-        }
+        return OrderEntry(
+            tuple(LevelEntry(offsets=self.name(o), values=self.name(v)) for o, v in levels),
+            list_statistics(np.asarray(offsets)),
+        )
 
     def write_rows(self, name: str, chunks: Chunks, code: Code, kind: np.dtype[Any], size: int) -> None:
         """Write the rows of each pair: a further level below the pairs in column order (0, 1)."""
         upper = tuple(self.folder / f"{name}.0-1.{part}.npy" for part in ("offsets", "values"))
-        pairs = self.relations[name]["tuples"]
+        pairs = self.relations[name].tuples
         directed = self.directed
         place = PlaceRows(self.exchange, code, str(upper[0]), str(upper[1]), pairs, size)
         runs = self.run(place, [{**chunk, "directed": directed} for chunk in chunks if chunk["rows"]])
         files, parts = level_parts(runs, self.folder / f"{name}.0-1-2", nodes=pairs, kind=kind, part=self.part)
         self.run(write_part, parts)
         domain = f"{name} edge"
-        self.relations[name]["rows"] = {
-            "domains": [VERTEX, VERTEX, domain],
-            "tuples": sum(run["rows"] for run in runs),
-            "symmetric": not directed,
-            "loops": 0,
-            "orders": {key((0, 1, 2)): self._order([(upper[0], upper[1]), files])},
-        }
-        self.domains.setdefault(domain, {"size": size, "type": "int64"})
+        rows = RelationEntry(
+            domains=(VERTEX, VERTEX, domain),
+            tuples=sum(run["rows"] for run in runs),
+            symmetric=not directed,
+            loops=0,
+            orders={(0, 1, 2): self._order([(upper[0], upper[1]), files])},
+        )
+        self.relations[name] = replace(self.relations[name], rows=rows)
+        self.domains.setdefault(domain, DomainEntry(size, "int64"))
 
     def add_properties(self, domain: str, files: Sequence[Path]) -> None:
         """Enter the columns that a domain's values have: Arrow files by code, one after another."""
         if files:
             properties = {field.name: str(field.type) for field in read_table(files[0]).schema}
-            self.domains[domain] |= {"properties": properties, "files": [self.name(file) for file in files]}
+            names = tuple(self.name(file) for file in files)
+            self.domains[domain] = replace(self.domains[domain], properties=properties, files=names)
 
-    def fate(self, name: str, source: dict[str, int]) -> dict[str, int]:
-        """Return what became of a relation's rows: how many were read, and how many of them added nothing to the set."""
+    def enter_fate(self, name: str, *, rows: int, nulls: int, loops: int) -> None:
+        """Enter what became of a relation's rows: how many were read, and how many of them added nothing to the set."""
         relation = self.relations[name]
-        kept = relation["tuples"] if self.directed else relation["tuples"] // 2
-        dropped = source["nulls"] + (0 if self.directed else source["loops"])
-        return {**source, "duplicates": source["rows"] - dropped - kept}
+        kept = relation.tuples if self.directed else relation.tuples // 2
+        dropped = nulls + (0 if self.directed else loops)
+        source = SourceEntry(rows, nulls, loops, duplicates=rows - dropped - kept)
+        self.relations[name] = replace(relation, source=source)
 
-    def content(self, kind: np.dtype[Any], degrees: NDArray[np.int64]) -> dict[str, Any]:
-        """Return the sections of the manifest that a build decides; `degrees` are by code."""
-        return {
-            "codes": kind.name,
-            "shards": self.shards,
-            "domains": self.domains,
-            "relations": self.relations,
-            "degrees": degree_sections(degrees),
-        }
+    def manifest(self, kind: np.dtype[Any], degrees: NDArray[np.int64]) -> Manifest:
+        """Return what a build decides of the manifest; `degrees` are by code."""
+        return Manifest(kind.name, self.shards, self.domains, self.relations, degrees_entry(degrees))
 
 
 def _trie(files: tuple[Path, Path], shards: Shards) -> Trie:
     return Trie((Level(*(map_array(file) for file in files)),), shards=shards)
 
 
-def degrees_of(relations: dict[str, Any], path: Path, shards: Shards) -> NDArray[np.int64]:
+def degrees_of(relations: Mapping[str, RelationEntry], path: Path, shards: Shards) -> NDArray[np.int64]:
     """Return the degree of each code, from the lists of every relation."""
     degrees = np.zeros(shards.size, np.int64)
     nodes = shards.nodes(np.arange(shards.size))
     for relation in relations.values():
-        files = {order["levels"][0]["offsets"] for order in relation["orders"].values() if len(relation["domains"]) == 2}
+        files = {order.levels[0].offsets for order in relation.orders.values() if len(relation.domains) == 2}
         for file in files:
+            assert file is not None
             degrees += np.diff(map_array(path / file))[nodes]
     return degrees
 
 
-def degree_sections(degrees: NDArray[np.int64]) -> dict[str, Any]:
+def degrees_entry(degrees: NDArray[np.int64]) -> DegreesEntry:
     """Return what the manifest says of degrees, given by code."""
-    return {"histogram": _histogram(degrees), "hubs": _hubs(degrees)}
+    return DegreesEntry(_histogram(degrees), _hubs(degrees))
 
 
-def _histogram(degrees: NDArray[np.int64]) -> list[int]:
+def _histogram(degrees: NDArray[np.int64]) -> tuple[int, ...]:
     """Return how many vertices have a degree of 0, 1, 2 to 3, 4 to 7, and so on."""
     bounds = np.concatenate([[0], 2 ** np.arange(63)])
     counts = np.bincount(np.searchsorted(bounds, degrees, side="right") - 1)
-    return [int(count) for count in counts]
+    return tuple(int(count) for count in counts)
 
 
-def _hubs(degrees: NDArray[np.int64]) -> list[list[int]]:
+def _hubs(degrees: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
     """Return code and degree of the largest hubs."""
     codes = np.argsort(-degrees, kind="stable")[:HUBS]
-    return [[int(code), int(degrees[code])] for code in codes]
+    return tuple((int(code), int(degrees[code])) for code in codes)

@@ -28,6 +28,7 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
+from bigjoin.index.entries import Manifest
 from bigjoin.index.run import Run, in_threads
 from bigjoin.index.shards import Shards
 from bigjoin.ingest.assembly import Assembly, Chunks
@@ -106,14 +107,14 @@ def build(
     *,
     scan: Callable[[Scan, list[dict[str, Any]]], Chunks] | None = None,
     progress: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
+) -> Manifest:
     """Write the files of an index into a folder, and return what its manifest says about them."""
     assembly = Assembly(folder, run, progress, directed=blueprint.directed, shards=blueprint.shards, part=blueprint.part)
     with assembly.exchanging():
         return _build(blueprint, assembly, scan or (lambda stage, items: scan_files(stage, items, run)))
 
 
-def _build(blueprint: Blueprint, assembly: Assembly, scan: Callable[[Scan, list[dict[str, Any]]], Chunks]) -> dict[str, Any]:
+def _build(blueprint: Blueprint, assembly: Assembly, scan: Callable[[Scan, list[dict[str, Any]]], Chunks]) -> Manifest:
     whole = [(number, table) for number, table in enumerate(blueprint.tables) if not blueprint.is_part(number)]
     items = [{**blueprint.item(number), "split": split} for number, table in whole for split in table.splits]
     base, size = _close(blueprint)
@@ -140,15 +141,14 @@ def _build(blueprint: Blueprint, assembly: Assembly, scan: Callable[[Scan, list[
     for relation in blueprint.relations:
         mine = named[relation.name]
         read, kept, loops = (sum(chunk[part] for chunk in mine) for part in ("read", "rows", "loops"))
-        fate = assembly.fate(relation.name, {"rows": read, "nulls": read - kept, "loops": loops})
-        assembly.relations[relation.name]["source"] = fate
+        assembly.enter_fate(relation.name, rows=read, nulls=read - kept, loops=loops)
         if relation.rowwise:
             assembly.progress("numbering rows")
             _number_rows(assembly, relation, mine, code, kind)
     if blueprint.vertices is not None:
         assembly.progress("placing vertices")
         write_vertices(assembly, blueprint.vertices, of_vertices, code, kind, blueprint.labels)
-    return assembly.content(kind, numbering.degrees)
+    return assembly.manifest(kind, numbering.degrees)
 
 
 def _refuse(blueprint: Blueprint, chunks: Chunks) -> None:

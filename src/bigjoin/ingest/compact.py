@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from numpy.typing import NDArray
 from bigjoin.index.catalogue import sample
 from bigjoin.index.changing import ChangingTrie, State
 from bigjoin.index.dictionary import Dictionary, RowNumbers
-from bigjoin.index.directory import VERTEX, Index, key
+from bigjoin.index.directory import VERTEX, Index
+from bigjoin.index.entries import Columns, DomainEntry, LevelEntry, Manifest, OrderEntry, RelationEntry
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take
 from bigjoin.index.versions import Versions
-from bigjoin.ingest.assembly import degree_sections, degrees_of
+from bigjoin.ingest.assembly import degrees_entry, degrees_of
 from bigjoin.ingest.ids import write_table
 from bigjoin.query.statistics import Statistics
 
@@ -26,15 +28,13 @@ ALONE = 1 << 16
 """Vertices without an edge that are worth to be forgotten, at least."""
 
 
-def compact(index: Index, versions: Versions, folder: Path) -> dict[str, Any]:
-    """Write what an index has become into a folder, and return the content of its manifest."""
-    sections = ("files", "superseded", "sha256", "runs", "previous")
-    content = {name: value for name, value in index.manifest.items() if name not in sections}
+def compact(index: Index, versions: Versions, folder: Path) -> Manifest:
+    """Write what an index has become into a folder, and return its manifest."""
     writer = _Compaction(index, versions, folder)
-    relations = {name: writer.relation(name, entry) for name, entry in index.manifest["relations"].items()}
-    domains = {name: writer.domain(name, domain) for name, domain in index.manifest["domains"].items()}
-    degrees = degrees_of(relations, folder.parent, Shards(index.shards, domains[VERTEX]["size"]))
-    return {**content, "relations": relations, "domains": domains, "degrees": degree_sections(degrees)}
+    relations = {name: writer.relation(name, entry) for name, entry in index.manifest.relations.items()}
+    domains = {name: writer.domain(name, domain) for name, domain in index.manifest.domains.items()}
+    degrees = degrees_of(relations, folder.parent, Shards(index.shards, domains[VERTEX].size))
+    return replace(index.manifest, relations=relations, domains=domains, degrees=degrees_entry(degrees), runs=(), previous=None)
 
 
 def forgets_vertices(statistics: Statistics) -> bool:
@@ -81,28 +81,26 @@ class _Compaction:
     def name(self, file: str) -> str:
         return f"{self.folder.name}/{file}"
 
-    def relation(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    def relation(self, name: str, entry: RelationEntry) -> RelationEntry:
         """Return the entry of a relation, with its files written if it is one that changes."""
-        if (name, len(entry["domains"])) not in self.versions.orders:
+        if (name, len(entry.domains)) not in self.versions.orders:
             return entry
-        entry = dict(entry)
-        if "rows" in entry:
-            entry["rows"] = self.rows(name, entry["rows"])
+        rows = None if entry.rows is None else self.rows(name, entry.rows)
         orders, tries = self.orders(name, 2)
-        if "rows" in entry:  # both read the pairs of this order
-            orders[key((0, 1))] = {**orders[key((0, 1))], "levels": entry["rows"]["orders"][key((0, 1, 2))]["levels"][:1]}
-        distinct = tries[:1] if entry["symmetric"] else tries
+        if rows is not None:  # both read the pairs of this order
+            orders[0, 1] = replace(orders[0, 1], levels=rows.orders[0, 1, 2].levels[:1])
         codes = np.arange(tries[0].nodes_stored, dtype=tries[0].values.dtype)
-        return {
-            **entry,
-            "tuples": len(tries[0]),
-            "loops": int(tries[0].contains([codes, codes]).sum()),
-            "orders": orders,
-            "catalogue": sample(distinct),
-        }
+        return replace(
+            entry,
+            rows=rows,
+            tuples=len(tries[0]),
+            loops=int(tries[0].contains([codes, codes]).sum()),
+            orders=orders,
+            catalogue=sample(tries[:1] if entry.symmetric else tries),
+        )
 
-    def rows(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
-        domain = entry["domains"][2]
+    def rows(self, name: str, entry: RelationEntry) -> RelationEntry:
+        domain = entry.domains[2]
         trie = self.versions.orders[name, 3][0, 1, 2]
         levels = list(self.levels(trie))
         live = np.unique(levels[1].values).astype(np.int64)
@@ -110,18 +108,18 @@ class _Compaction:
             self.live[domain] = live
             levels[1] = Level(levels[1].offsets, np.searchsorted(live, levels[1].values).astype(levels[1].values.dtype))
         order = self.order(f"{name}.0-1", levels, f"{name}.0-1-2")
-        return {**entry, "tuples": len(levels[1].values), "orders": {key((0, 1, 2)): order}}
+        return replace(entry, tuples=len(levels[1].values), orders={(0, 1, 2): order})
 
-    def orders(self, name: str, width: int) -> tuple[dict[str, Any], list[Trie]]:
+    def orders(self, name: str, width: int) -> tuple[dict[Columns, OrderEntry], list[Trie]]:
         """Write all column orders of a relation, those that share a trie once."""
-        written: dict[int, dict[str, Any]] = {}
+        written: dict[int, OrderEntry] = {}
         found, tries = {}, []
         for columns, trie in sorted(self.versions.orders[name, width].items()):
             if id(trie) not in written:
                 levels = self.levels(trie)
                 written[id(trie)] = self.order(f"{name}.{'-'.join(map(str, columns))}", levels)
                 tries.append(Trie(levels, shards=Shards(self.index.shards, len(levels[0].offsets) - 1)))
-            found[key(columns)] = written[id(trie)]
+            found[columns] = written[id(trie)]
         return found, tries
 
     def levels(self, trie: ChangingTrie) -> tuple[Level, ...]:
@@ -136,33 +134,33 @@ class _Compaction:
         coded = np.searchsorted(kept, levels[0].values).astype(levels[0].values.dtype)
         return (Level(levels[0].offsets, coded), *levels[1:])
 
-    def order(self, stem: str, levels: Any, *further: str) -> dict[str, Any]:
+    def order(self, stem: str, levels: Sequence[Level], *further: str) -> OrderEntry:
         entries = []
         for at, level in zip((stem, *further), levels, strict=True):
             np.save(self.folder / f"{at}.offsets.npy", level.offsets)
             np.save(self.folder / f"{at}.values.npy", level.values)
-            entries.append({part: self.name(f"{at}.{part}.npy") for part in ("offsets", "values")})
-        return {"levels": entries, "lists": asdict(list_statistics(levels[-1].offsets))}
+            entries.append(LevelEntry(offsets=self.name(f"{at}.offsets.npy"), values=self.name(f"{at}.values.npy")))
+        return OrderEntry(tuple(entries), list_statistics(levels[-1].offsets))
 
-    def domain(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    def domain(self, name: str, entry: DomainEntry) -> DomainEntry:
         """Return the entry of a domain, with what its values have in one piece again."""
-        entry = {part: value for part, value in entry.items() if part != "stored"}
         live, dictionary = self.live.get(name), self.index.dictionaries[name]
-        stem = name.replace(" ", "-")
-        grown = self.index.manifest["domains"][name].get("stored", entry["size"]) != entry["size"]
+        stem, size = name.replace(" ", "-"), entry.size
+        grown = entry.stored_size != size
+        entry = replace(entry, stored=None)
         if live is None and not grown:
             return entry
-        if live is not None and name != VERTEX:
-            entry.setdefault("next", entry["size"])  # numbers of rows that are gone are not given again
+        if live is not None and name != VERTEX:  # numbers of rows that are gone are not given again
+            entry = replace(entry, next=size if entry.next is None else entry.next)
         if live is not None or isinstance(dictionary, Dictionary):
-            codes = np.arange(entry["size"]) if live is None else live
-            ids = dictionary.decode(codes)
-            write_table(pa.table({"id": ids}), self.folder / f"{stem}.ids.arrow")
-            np.save(self.folder / f"{stem}.ranks.npy", _ranks(dictionary, live))
-            entry |= {"size": len(codes), "ids": [self.name(f"{stem}.ids.arrow")], "ranks": self.name(f"{stem}.ranks.npy")}
-        if entry.get("properties"):
+            codes = np.arange(size) if live is None else live
+            ids, ranks = f"{stem}.ids.arrow", f"{stem}.ranks.npy"
+            write_table(pa.table({"id": dictionary.decode(codes)}), self.folder / ids)
+            np.save(self.folder / ranks, _ranks(dictionary, live))
+            entry = replace(entry, size=len(codes), ids=(self.name(ids),), ranks=self.name(ranks))
+        if entry.properties:
             properties = self.index.properties(name)
             columns = {n: c if live is None else take(c, live) for n, c in properties.items()}
             write_table(pa.table(columns).combine_chunks(), self.folder / f"{stem}.properties.arrow")
-            entry["files"] = [self.name(f"{stem}.properties.arrow")]
+            entry = replace(entry, files=(self.name(f"{stem}.properties.arrow"),))
         return entry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ import numpy as np
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.index.directory import VERTEX, Index
+from bigjoin.index.entries import DomainEntry, Manifest, RelationEntry
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
+from bigjoin.index.trust import notes_kept, verify_all
 from bigjoin.index.writer import link
 from bigjoin.ingest.assembly import Assembly, Chunks, degrees_of
 from bigjoin.ingest.edges import Code, Dedupe
@@ -29,12 +31,16 @@ def copy(
     shards: int,
     part: int = PART_SIZE,
     progress: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Write an index into a folder, and return what its manifest says about the files; materialised relations are left out."""
+) -> Manifest:
+    """Write an index into a folder, and return what its manifest says about the files; materialised relations are left out.
+
+    Nothing damaged is copied: its copy would have checksums of its own.
+    """
+    verify_all(index)
     assembly = Assembly(folder, run, progress, directed=directed, shards=shards, part=part)
     size = index.statistics.domains[VERTEX]
-    kind = np.dtype(index.manifest["codes"])
-    with assembly.exchanging():
+    kind = np.dtype(index.manifest.codes)
+    with assembly.exchanging(), notes_kept(index):
         progress("reading tuples")
         chunks: dict[str, Chunks] = {}
         stored = {name: relation for name, relation in index.statistics.relations.items() if not relation.materialized}
@@ -44,17 +50,18 @@ def copy(
                 items = [(first, min(first + part, tuples)) for first in range(0, tuples, part)]
                 chunks[name] = run(ReadTuples(assembly.exchange, index, name, directed), items)
         code = Code(assembly.exchange, None, Shards(shards, size))
-        assembly.domains = {name: _link_domain(assembly, index, domain) for name, domain in index.manifest["domains"].items()}
+        assembly.domains = {name: _link_domain(assembly, index, domain) for name, domain in index.manifest.domains.items()}
         assembly.write_tries(assembly.dedupe(chunks, Dedupe(assembly.exchange, size)), code, kind)
         for name in stored:
-            entry = index.manifest["relations"][name]
+            entry = index.manifest.relations[name]
             if name not in chunks:
                 assembly.relations[name] = _link_list(assembly, index, entry)
                 continue
-            assembly.relations[name]["source"] = assembly.fate(name, entry["source"])
-            if "rows" in entry:
-                assembly.write_rows(name, chunks[name], code, kind, index.statistics.domains[entry["rows"]["domains"][2]])
-        return assembly.content(kind, degrees_of(assembly.relations, assembly.folder.parent, code.shards))
+            if (source := entry.source) is not None:
+                assembly.enter_fate(name, rows=source.rows, nulls=source.nulls, loops=source.loops)
+            if entry.rows is not None:
+                assembly.write_rows(name, chunks[name], code, kind, index.statistics.domains[entry.rows.domains[2]])
+        return assembly.manifest(kind, degrees_of(assembly.relations, assembly.folder.parent, code.shards))
 
 
 @dataclass(frozen=True)
@@ -79,20 +86,21 @@ class ReadTuples:
         return chunk if statistics.rows is None else chunk | {"ranks": write_ranks(tuples, self.folder)}
 
 
-def _link_domain(assembly: Assembly, index: Index, domain: dict[str, Any]) -> dict[str, Any]:
+def _link_domain(assembly: Assembly, index: Index, domain: DomainEntry) -> DomainEntry:
     """Return a domain's entry for the copy, with its files linked."""
-    entry = dict(domain)
-    for part in ("ids", "files"):
-        if part in entry:
-            entry[part] = [_link(assembly, index, name) for name in entry[part]]
-    return entry | ({"ranks": _link(assembly, index, entry["ranks"])} if "ranks" in entry else {})
+    return replace(
+        domain,
+        ids=None if domain.ids is None else tuple(_link(assembly, index, name) for name in domain.ids),
+        ranks=None if domain.ranks is None else _link(assembly, index, domain.ranks),
+        files=tuple(_link(assembly, index, name) for name in domain.files),
+    )
 
 
-def _link_list(assembly: Assembly, index: Index, entry: dict[str, Any]) -> dict[str, Any]:
+def _link_list(assembly: Assembly, index: Index, entry: RelationEntry) -> RelationEntry:
     """Return a unary relation's entry for the copy: its one list is the same, however others are dealt."""
-    order = entry["orders"]["0"]
-    levels = [{**level, "values": _link(assembly, index, level["values"])} for level in order["levels"]]
-    return {**entry, "orders": {"0": {**order, "levels": levels}}}
+    order = entry.orders[0,]
+    levels = tuple(replace(level, values=_link(assembly, index, level.values)) for level in order.levels)
+    return replace(entry, orders={(0,): replace(order, levels=levels)})
 
 
 def _link(assembly: Assembly, index: Index, name: str) -> str:

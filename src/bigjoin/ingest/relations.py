@@ -22,7 +22,7 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import Dictionary, code_type, ranks_of
-from bigjoin.index.directory import key
+from bigjoin.index.entries import DomainEntry, Manifest, RelationEntry, SourceEntry
 from bigjoin.index.run import Run
 from bigjoin.ingest.columns import cast, common_type, property_type
 from bigjoin.ingest.ids import read_table, write_table
@@ -93,36 +93,36 @@ class Encoded:
     def code_type(self) -> np.dtype[Any]:
         return _code_type(self.dictionaries)
 
-    def content(self, folder: Path) -> dict[str, Any]:
-        """Write the dictionaries into a folder, and return what the manifest of an index without relations says."""
+    def manifest(self, folder: Path) -> Manifest:
+        """Write the dictionaries into a folder, and return the manifest of an index without relations."""
         domains = {}
         for number, (name, dictionary) in enumerate(self.dictionaries.items()):
             ids, ranks = f"domain{number}.ids.arrow", f"domain{number}.ranks.npy"
             write_table(pa.table({"id": dictionary.ids}), folder / ids)
             np.save(folder / ranks, dictionary.ranks)
-            places = {"ids": [f"{folder.name}/{ids}"], "ranks": f"{folder.name}/{ranks}"}
-            domains[name] = {"size": len(dictionary), "type": str(dictionary.type), **places}
-        degrees: dict[str, list[int]] = {"histogram": [], "hubs": []}
-        return {"codes": self.code_type.name, "shards": 1, "domains": domains, "relations": {}, "degrees": degrees}
+            domains[name] = DomainEntry(
+                len(dictionary), str(dictionary.type), ids=(f"{folder.name}/{ids}",), ranks=f"{folder.name}/{ranks}"
+            )
+        return Manifest(self.code_type.name, 1, domains, {})
 
-    def write(self, orders: Orders, folder: Path, exchange: Path, run: Run) -> dict[str, Any]:
+    def write(self, orders: Orders, folder: Path, exchange: Path, run: Run) -> dict[str, RelationEntry]:
         """Write column orders of relations into a folder, and return the relations' entries in a manifest with just these."""
         tries = Tries(folder, str(exchange), run, self.code_type, 1, PART_SIZE)
         relations = {}
         for name, wanted in orders.items():
             sizes = [len(self.dictionaries[domain]) for domain in self.domains[name]]
-            written = {key(order): tries.write(name, self.files[name], order, sizes) for order in wanted}
-            tuples = max((entry.pop("tuples") for entry in written.values()), default=0)
-            source = self.rows[name]
-            relations[name] = {
-                "domains": list(self.domains[name]),
-                "columns": list(self.names[name]),
-                "tuples": tuples,
-                "symmetric": False,
-                "loops": source["loops"],
-                "orders": written,
-                "source": {**source, "duplicates": source["rows"] - source["nulls"] - tuples},
-            }
+            written = {order: tries.write(name, self.files[name], order, sizes) for order in wanted}
+            tuples = max((count for _, count in written.values()), default=0)
+            rows, nulls, loops = (self.rows[name][part] for part in ("rows", "nulls", "loops"))
+            relations[name] = RelationEntry(
+                domains=tuple(self.domains[name]),
+                columns=tuple(self.names[name]),
+                tuples=tuples,
+                symmetric=False,
+                loops=loops,
+                orders={order: entry for order, (entry, _) in written.items()},
+                source=SourceEntry(rows, nulls, loops, duplicates=rows - nulls - tuples),
+            )
         return relations
 
 

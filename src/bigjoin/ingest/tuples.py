@@ -7,14 +7,14 @@ distinct pairs of (place, next column): the external sort of edges serves for th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bigjoin.index.arrays import map_array
-from bigjoin.index.directory import key
+from bigjoin.index.entries import LevelEntry, OrderEntry
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
@@ -34,8 +34,11 @@ class Tries:
     shards: int
     part: int
 
-    def write(self, name: str, chunks: Sequence[str], order: tuple[int, ...], sizes: Sequence[int]) -> dict[str, Any]:
-        """Write a column order of the tuples in some files, and return its manifest entry; `sizes` are those of the domains."""
+    def write(self, name: str, chunks: Sequence[str], order: tuple[int, ...], sizes: Sequence[int]) -> tuple[OrderEntry, int]:
+        """Write a column order of the tuples in some files; return its entry, and how many tuples there are.
+
+        `sizes` are those of the domains.
+        """
         if len(order) == 1:
             return self._list(name, chunks, order[0])
         shards = Shards(self.shards, sizes[order[0]])
@@ -54,18 +57,15 @@ class Tries:
                 Path(found["file"]).unlink()
             levels.append(files)
             nodes = sum(found["rows"] for found in merged)
-        return {
-            "levels": [{"offsets": self._name(offsets), "values": self._name(values)} for offsets, values in levels],
-            "lists": asdict(list_statistics(np.asarray(map_array(levels[-1][0])))),
-            "tuples": nodes,
-        }
+        entries = tuple(LevelEntry(offsets=self._name(offsets), values=self._name(values)) for offsets, values in levels)
+        return OrderEntry(entries, list_statistics(np.asarray(map_array(levels[-1][0])))), nodes
 
-    def _list(self, name: str, chunks: Sequence[str], column: int) -> dict[str, Any]:
+    def _list(self, name: str, chunks: Sequence[str], column: int) -> tuple[OrderEntry, int]:
         values = np.unique(np.concatenate([np.empty(0, self.kind), *(np.unique(map_array(file)[column]) for file in chunks)]))
-        file = self.folder / f"{name}.{key((column,))}.values.npy"
+        file = self.folder / f"{name}.{column}.values.npy"
         np.save(file, values.astype(self.kind))
-        lists = asdict(list_statistics(np.array([0, len(values)], np.int64)))
-        return {"levels": [{"values": self._name(file)}], "lists": lists, "tuples": len(values)}
+        lists = list_statistics(np.array([0, len(values)], np.int64))
+        return OrderEntry((LevelEntry(self._name(file)),), lists), len(values)
 
     def _name(self, file: Path) -> str:
         return f"{self.folder.name}/{file.name}"

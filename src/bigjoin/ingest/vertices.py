@@ -14,6 +14,8 @@ import pyarrow as pa
 from bigjoin.errors import SourceError
 from bigjoin.index.arrays import map_array
 from bigjoin.index.directory import VERTEX
+from bigjoin.index.entries import DomainEntry, LevelEntry, OrderEntry, RelationEntry
+from bigjoin.index.trie import list_statistics
 from bigjoin.index.values import take
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Numbering
@@ -78,8 +80,7 @@ def write_dictionary(
             part = pa.array(order + base).cast(kind) if by_rank is None else take(by_rank, order)
             writer.write_table(pa.table({"id": part}).cast(schema).combine_chunks())
     np.save(ranks, numbering.ranks)
-    entry = {"size": numbering.size, "type": str(kind), "ids": [assembly.name(file)], "ranks": assembly.name(ranks)}
-    assembly.domains[VERTEX] = entry
+    assembly.domains[VERTEX] = DomainEntry(numbering.size, str(kind), ids=(assembly.name(file),), ranks=assembly.name(ranks))
 
 
 def write_vertices(
@@ -126,14 +127,8 @@ def _write_labels(assembly: Assembly, source: str, column_name: str, column: pa.
         if label in assembly.relations:
             raise SourceError(f"the label {label!r} has the name of a relation: rename one of them")
         count = last - first
-        lists = {"keys": 1, "mean": float(count), "typical": float(count), "longest": count}
-        level = {"values": assembly.name(file), "range": [first, last]}
-        assembly.relations[label] = {
-            "domains": [VERTEX],
-            "tuples": count,
-            "symmetric": False,
-            "loops": count,
-            "orders": {"0": {"levels": [level], "lists": lists}},
-        }
+        level = LevelEntry(assembly.name(file), range=(first, last))
+        order = OrderEntry((level,), list_statistics(np.array([0, count])))
+        assembly.relations[label] = RelationEntry((VERTEX,), count, symmetric=False, loops=count, orders={(0,): order})
     if unnamed and not all(label.lstrip("-").isdigit() for label in unnamed):
         warn_left_out(source, unnamed[:5], "no relation can have that name; a filter on the column still selects it", "label")

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.index.directory import Index
+from bigjoin.index.entries import Manifest
 from bigjoin.index.run import Run
 from bigjoin.index.writer import writing
 from bigjoin.ingest.assembly import Chunks
@@ -23,7 +24,7 @@ from bigjoin.ingest.scan import Scan
 from bigjoin.spark.read import reading
 from bigjoin.spark.tasks import run_tasks
 
-Finish = Callable[..., dict[str, Any]]
+Finish = Callable[..., Manifest]
 
 
 def ingest(
@@ -38,7 +39,7 @@ def ingest(
 ) -> Index:
     """Build the index of a blueprint at `path`; `held` are the tables, by number, that are DataFrames or in memory.
 
-    `finish` adds to the content, in the build's folder, before it is committed.
+    `finish` adds to the manifest, in the build's folder, before it is committed.
     """
     run = runner(spark, share)
 
@@ -52,10 +53,10 @@ def ingest(
         return found
 
     with writing(path) as writer:
-        content = build(blueprint, writer.folder, run, scan=scan, progress=progress)
-        content = finish(content=content, folder=writer.folder, run=run)
+        manifest = build(blueprint, writer.folder, run, scan=scan, progress=progress)
+        manifest = finish(manifest=manifest, folder=writer.folder, run=run)
         progress("committing")
-        return writer.commit(content, run)
+        return writer.commit(manifest, run)
 
 
 def runner(spark: SparkSession, share: Callable[[float], None] | None = None) -> Run:

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import Index
-from bigjoin.index.manifest import in_use, read_manifest
+from bigjoin.index.manifest import read_manifest
+from bigjoin.index.trust import notes_kept
 from bigjoin.index.versions import Versions, forget, opened, versions_of
 from bigjoin.index.writer import building, link, locked, writing
 from bigjoin.ingest.compact import compact
@@ -17,8 +18,8 @@ from bigjoin.spark.session import scratch_directory
 def compacted(index: Index, versions: Versions) -> Index:
     """Commit an index whose runs are part of its tries; the caller holds the lock."""
     with building(index.path) as writer:
-        content = compact(index, versions, writer.folder)
-        return writer.commit(content, kept=in_use(content, index.manifest["files"]))
+        manifest = compact(index, versions, writer.folder)
+        return writer.commit(manifest, kept=manifest.in_use(index.manifest.files))
 
 
 def settled(index: Index) -> Index:
@@ -31,11 +32,12 @@ def settled(index: Index) -> Index:
     versions = versions_of(index, index.runs)  # not those in memory, which a writer may be changing
     scratch = scratch_directory("compacted") / "index"
     with writing(scratch) as writer:
-        content = compact(index, versions, writer.folder)
-        kept = in_use(content, index.manifest["files"])
-        for name in kept:
-            link(index.path / name, scratch / name)
-        return writer.commit(content, kept=kept)
+        manifest = compact(index, versions, writer.folder)
+        kept = manifest.in_use(index.manifest.files)
+        with notes_kept(index):
+            for name in kept:
+                link(index.path / name, scratch / name)
+        return writer.commit(manifest, kept=kept)
 
 
 def settled_in_place(index: Index) -> Index:
@@ -43,7 +45,7 @@ def settled_in_place(index: Index) -> Index:
     if not index.runs:
         return index
     with locked(index.path):
-        if read_manifest(index.path)["identity"] != index.manifest["identity"]:
+        if read_manifest(index.path).identity != index.manifest.identity:
             raise IndexFormatError(f"the index {index.path} has changed since it was opened: open it again")
         versions = opened(index)
         forget(index.path)

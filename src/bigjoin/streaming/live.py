@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import VERTEX, Index
+from bigjoin.index.entries import ClockEntry, DomainEntry, Manifest, RelationEntry, RunEntry
 from bigjoin.index.lookup import UNKNOWN, Lookup
 from bigjoin.index.runs import Delta, Reading, write_deltas
 from bigjoin.index.versions import opened, register
@@ -36,8 +37,8 @@ class Staged:
     fate: Fate = field(default_factory=Fate)
     fresh: _Fresh | None = None
     """What numbers the new ids."""
-    content: dict[str, Any] = field(default_factory=dict)
-    """The manifest's, with the epoch as a run of its own."""
+    manifest: Manifest | None = None
+    """With the epoch as a run of its own."""
 
     @property
     def changes(self) -> bool:
@@ -77,7 +78,7 @@ class Live:
 
     @property
     def code_type(self) -> np.dtype[Any]:
-        kind: np.dtype[Any] = np.dtype(self.index.manifest["codes"])
+        kind: np.dtype[Any] = np.dtype(self.index.manifest.codes)
         return kind
 
     def stage(self, table: pa.Table, folder: Path, source: str) -> Staged:
@@ -102,8 +103,8 @@ class Live:
         staged.fate.vertices = len(new)
         for relation, change in found.items():
             staged.add(relation, change, self.code_type)
-        self._write(staged, folder)
-        self.versions.begin(staged.deltas, Index(self.index.path, staged.content).statistics)
+        staged.manifest = self._write(staged, folder)
+        self.versions.begin(staged.deltas, Index(self.index.path, staged.manifest).statistics)
         return staged
 
     def committed(self, index: Index, staged: Staged) -> None:
@@ -122,64 +123,63 @@ class Live:
         """The relations that updates can name."""
         return [name for (name, width) in self.versions.readings if width == 2]
 
-    def _write(self, staged: Staged, folder: Path) -> None:
-        """Write what the epoch brings as a run of its own, and put the manifest's content together."""
-        manifest = self.index.manifest
-        content = {key: value for key, value in manifest.items() if key not in ("files", "superseded", "sha256")}
-        content |= {"epoch": staged.epoch, "previous": manifest["identity"], "runs": self.index.runs}
+    def _write(self, staged: Staged, folder: Path) -> Manifest:
+        """Write what the epoch brings as a run of its own, and return the manifest with it."""
+        known = self.index.manifest
+        clock = known.clock
         if self.window is not None and self.window.next_clock is not None:
-            content["clock"] = {"relation": self.window.relation, "column": self.window.column, "at": self.window.next_clock}
-        if staged.changes:
-            run: dict[str, Any] = {
-                "epochs": [staged.epoch, staged.epoch],
-                "tuples": sum(map(len, staged.deltas.values())),
-                "deltas": f"{folder.name}/deltas.npz",
-                "parts": {},
-            }
-            write_deltas(folder / "deltas.npz", staged.deltas)
-            domains = {name: dict(domain) for name, domain in manifest["domains"].items()}
-            if staged.ids is not None:
-                _grow(domains, VERTEX, len(staged.ids), {"ids": pa.table({"id": staged.ids})}, folder, run)
-            for relation, table in staged.rows.items():
-                name = f"{relation} edge"
-                domain = domains[name]
-                first: int = domain.get("next") or domain["size"]
-                parts = {"files": table} if domain.get("properties") else {}
-                if "ids" in domain:
-                    parts["ids"] = pa.table({"id": pa.array(np.arange(first, first + len(table)))})
-                _grow(domains, name, len(table), parts, folder, run)
-                domains[name]["next"] = first + len(table)
-            relations = {
-                name: _with_tuples(name, entry, staged.deltas)
-                for name, entry in manifest["relations"].items()
-                if "definition" not in entry  # stored results of queries, which no longer are
-            }
-            content |= {"runs": [*self.index.runs, run], "domains": domains, "relations": relations}
-        staged.content = content
+            clock = ClockEntry(self.window.relation, self.window.column, self.window.next_clock)
+        manifest = replace(known, epoch=staged.epoch, previous=known.identity, clock=clock)
+        if not staged.changes:
+            return manifest
+        write_deltas(folder / "deltas.npz", staged.deltas)
+        domains, parts = dict(known.domains), dict[str, str]()
+        if staged.ids is not None:
+            tables = {"ids": pa.table({"id": staged.ids})}
+            domains[VERTEX] = _grown(domains[VERTEX], VERTEX, len(staged.ids), tables, folder, parts)
+        for relation, table in staged.rows.items():
+            name = f"{relation} edge"
+            domain = domains[name]
+            first = domain.next or domain.size
+            tables = {"files": table} if domain.properties else {}
+            if domain.ids is not None:
+                tables["ids"] = pa.table({"id": pa.array(np.arange(first, first + len(table)))})
+            grown = _grown(domain, name, len(table), tables, folder, parts)
+            domains[name] = replace(grown, next=first + len(table))
+        relations = {
+            name: _with_tuples(name, entry, staged.deltas)
+            for name, entry in known.relations.items()
+            if not entry.is_stored_result  # of what no longer is
+        }
+        tuples = sum(map(len, staged.deltas.values()))
+        run = RunEntry((staged.epoch, staged.epoch), tuples, f"{folder.name}/deltas.npz", parts)
+        return replace(manifest, runs=(*known.runs, run), domains=domains, relations=relations)
 
 
-def _grow(
-    domains: dict[str, Any], name: str, count: int, parts: Mapping[str, pa.Table], folder: Path, run: dict[str, Any]
-) -> None:
-    """Enter new values of a domain, and write what is known of them."""
-    domain = domains[name]
-    domain |= {"stored": domain.get("stored", domain["size"]), "size": domain["size"] + count}
-    for part, table in parts.items():
+def _grown(
+    domain: DomainEntry, name: str, count: int, tables: Mapping[str, pa.Table], folder: Path, parts: dict[str, str]
+) -> DomainEntry:
+    """Return a domain with new values, having written what is known of them; the files are entered in `parts`, too."""
+    domain = replace(domain, stored=domain.stored_size, size=domain.size + count)
+    for part, table in tables.items():
         file = folder / f"{name.replace(' ', '-')}.{part}.arrow"
         write_table(table.combine_chunks(), file)
-        domain[part] = [*domain[part], f"{folder.name}/{file.name}"]
-        run["parts"][f"{name}/{part}"] = f"{folder.name}/{file.name}"
+        parts[f"{name}/{part}"] = f"{folder.name}/{file.name}"
+        domain = domain.with_part(part, (*domain.part(part), parts[f"{name}/{part}"]))
+    return domain
 
 
-def _with_tuples(relation: str, entry: dict[str, Any], deltas: Mapping[Reading, Delta]) -> dict[str, Any]:
+def _with_tuples(relation: str, entry: RelationEntry, deltas: Mapping[Reading, Delta]) -> RelationEntry:
     """Return the entry of a relation with the number of tuples that it will have."""
-    entry = dict(entry)
-    if "rows" in entry:
-        entry["rows"] = dict(entry["rows"])
-    for width, part in ((2, entry), (3, entry.get("rows"))):
-        if (delta := deltas.get((relation, width))) is not None and part is not None:
-            part["tuples"] += (len(delta.inserted[0]) - len(delta.deleted[0])) * (2 if part["symmetric"] else 1)
-    return entry
+
+    def changed(reading: RelationEntry, width: int) -> RelationEntry:
+        if (delta := deltas.get((relation, width))) is None:
+            return reading
+        more = (len(delta.inserted[0]) - len(delta.deleted[0])) * (2 if reading.symmetric else 1)
+        return replace(reading, tuples=reading.tuples + more)
+
+    rows = None if entry.rows is None else changed(entry.rows, 3)
+    return replace(changed(entry, 2), rows=rows)
 
 
 class _Fresh:

@@ -14,7 +14,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from pyspark.sql import SparkSession
 
 from bigjoin.errors import BigjoinError, OutputError, SourceError, reason
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.manifest import check_target, in_use, read_manifest
+from bigjoin.index.entries import LedgerEntry, Manifest, PublicationEntry, WatchedEntry
+from bigjoin.index.manifest import check_target, read_manifest
 from bigjoin.index.runs import drop_unused, merge_runs
 from bigjoin.index.versions import forget, opened, register
 from bigjoin.index.writer import Writer, building, locked, remove_old
@@ -40,7 +41,7 @@ from bigjoin.spark.session import scratch_directory
 from bigjoin.streaming.compaction import compacted
 from bigjoin.streaming.find import Found, find_changes
 from bigjoin.streaming.live import Live, Staged
-from bigjoin.streaming.output import Output, publish
+from bigjoin.streaming.output import Output
 from bigjoin.streaming.updates import Fate
 from bigjoin.streaming.window import Window
 
@@ -160,8 +161,8 @@ class Monitor:
         """Hold the index's lock, and have it in memory as it is now."""
         check_target(self.path)
         with locked(self.path, patience=PATIENCE):
-            identity = read_manifest(self.path)["identity"]
-            if self.live is None or self.live.index.manifest["identity"] != identity:
+            identity = read_manifest(self.path).identity
+            if self.live is None or self.live.index.manifest.identity != identity:
                 self._open()
             assert self.live is not None
             yield self.live
@@ -169,12 +170,12 @@ class Monitor:
     def _open(self) -> None:
         remove_old(self.path)
         index = Index.open(self.path)
-        if "output" in index.manifest and Path(index.manifest["output"]["path"]).is_dir():  # else it was removed since
-            publish(index.manifest["output"])
         self.plans = self._plans(index)
         if self.asked is not None:
             texts = {name: str(watched.query) for name, watched in self.watched.items()}
-            self.output = Output(self.asked, texts, _origin(index))
+            self.output = Output(self.asked, texts, index.manifest.origin)
+            for publication in self._mine(index.manifest):  # what a process that was killed has left undone
+                self.output.publish(publication)
             self.output.clear()
         if index.runs and any(self._known_count(index, name) is None for name in self.watched):
             index = compacted(index, opened(index))
@@ -195,9 +196,9 @@ class Monitor:
     def _known_count(self, index: Index, name: str) -> int | None:
         """Return how many matches a query has, if it was watched until now, or reads a relation that is empty."""
         query = self.watched[name].query
-        known = index.manifest.get("watched", {}).get(str(query))
-        if known is not None and known["epoch"] == index.epoch:
-            return int(known["count"])
+        known = index.manifest.watched.get(str(query))
+        if known is not None and known.epoch == index.epoch:
+            return int(known.count)
         read = (index.statistics.relations.get(atom.relation) for atom in query.positive)
         return 0 if any(relation is not None and not relation.tuples for relation in read) else None
 
@@ -206,16 +207,17 @@ class Monitor:
         table: pa.Table,
         source: str = "the updates",
         *,
-        ledger: Mapping[str, Any] | None = None,
+        ledger: LedgerEntry | None = None,
+        adopt: bool = False,
         function: Callable[[Epoch], None] | None = None,
     ) -> Epoch | None:
         """Run one epoch, and commit it with an entry of the ledger; a function sees it before the commit.
 
-        Return None if the ledger says that it was committed before.
+        Return None if the ledger says that it was committed before. `adopt` takes updates from elsewhere than before.
         """
         started = time.perf_counter()
         with self.writing() as live:
-            if ledger is not None and check_ledger(live.index, ledger):
+            if ledger is not None and check_ledger(live.index, ledger, adopt=adopt):
                 return None
             with building(self.path) as writer:
                 epoch, index, staged = self._run(live, writer, table, source, ledger, function)
@@ -233,19 +235,21 @@ class Monitor:
         writer: Writer,
         table: pa.Table,
         source: str,
-        ledger: Mapping[str, Any] | None,
+        ledger: LedgerEntry | None,
         function: Callable[[Epoch], None] | None,
     ) -> tuple[Epoch, Index, Staged]:
         """Stage an epoch, find what it changes, and commit it."""
         try:
             staged = live.stage(table, writer.folder, source)
-            epoch = self._changes(live, staged, writer.identity)
+            assert staged.manifest is not None
+            epoch = self._changes(live, staged, replace(staged.manifest, identity=writer.identity))
             if function is not None:
                 _call(function, epoch)
-            content = merge_runs(self.path, writer.folder, staged.content) | self._sections(live, epoch, ledger)
-            drop_unused(writer.folder, content)
-            kept = in_use(content, live.index.manifest["files"])
-            return epoch, writer.commit(content, kept=kept, retention=RETENTION), staged
+            manifest = merge_runs(Index(self.path, staged.manifest), writer.folder, staged.manifest)
+            manifest = self._reported(manifest, epoch, ledger)
+            drop_unused(writer.folder, manifest)
+            kept = manifest.in_use(live.index.manifest.files)
+            return epoch, writer.commit(manifest, kept=kept, retention=RETENTION), staged
         except SourceError:  # of updates that make no sense, before anything was changed
             raise
         except BaseException:
@@ -253,11 +257,10 @@ class Monitor:
             self.live = None
             raise
 
-    def _changes(self, live: Live, staged: Staged, identity: str) -> Epoch:
+    def _changes(self, live: Live, staged: Staged, manifest: Manifest) -> Epoch:
         """Run the delta queries of every query over an epoch that is staged."""
         epoch = Epoch(staged.epoch, staged.fate)
-        files = {**live.index.manifest["files"], identity: {}}  # a name that no other version has
-        index = Index(self.path, {**staged.content, "identity": identity, "files": files})
+        index = Index(self.path, manifest, live.index.verifies)
         register(index, live.versions, is_begun=True)
         folders = self._folders(epoch.number)
         schemas = {name: _schema(plans, self.watched[name].query, index) for name, plans in self.plans.items()}
@@ -304,21 +307,30 @@ class Monitor:
     def _publish(self, output: Output, epoch: Epoch, live: Live) -> None:
         """Move the matches of a committed epoch to their place; if that fails, the index is opened again, which does it."""
         self.live = None
-        publish(live.index.manifest["output"])
+        for publication in self._mine(live.index.manifest):
+            output.publish(publication)
         self.live = live
         for name, changes in epoch.queries.items():
             folder = output.path / output.folder(name, epoch.number)
             changes.files = tuple(folder / file.name for file in changes.files)
 
-    def _sections(self, live: Live, epoch: Epoch, ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return what the manifest says beside the graph: counts, ledger, and the output that is to be finished."""
-        counts = {str(w.query): {"count": str(epoch.queries[n].count), "epoch": epoch.number} for n, w in self.watched.items()}
-        sections: dict[str, Any] = {"watched": counts, "origin": _origin(live.index)}
-        if ledger is not None:
-            sections["ledger"] = {name: value for name, value in ledger.items() if name != "adopt"}
+    def _reported(self, manifest: Manifest, epoch: Epoch, ledger: LedgerEntry | None) -> Manifest:
+        """Return a manifest with what it says beside the graph: counts, ledger, and outputs that are to be finished.
+
+        What is staged in folders that nobody names now stays on the list, in its order: it is published when somebody does.
+        """
+        counts = {str(w.query): WatchedEntry(str(epoch.queries[n].count), epoch.number) for n, w in self.watched.items()}
+        publications = manifest.publications
         if self.output is not None:
-            sections["output"] = self.output.entry(epoch.number, epoch.line)
-        return sections
+            mine = self._mine(manifest)  # these are published
+            others = tuple(entry for entry in publications if entry not in mine)
+            publications = (*others, self.output.publication(epoch.number, epoch.line))
+        ledger = manifest.ledger if ledger is None else ledger
+        return replace(manifest, watched=counts, ledger=ledger, publications=publications)
+
+    def _mine(self, manifest: Manifest) -> list[PublicationEntry]:
+        """Return the publications of the folder that this watch writes to, in their order."""
+        return [entry for entry in manifest.publications if self.output is not None and entry.output == self.output.identity]
 
     def _tend(self, live: Live) -> None:
         """Compact the index if much of it is runs, or about what is gone; now and then remove files that nobody needs."""
@@ -350,7 +362,7 @@ def _is_worn(index: Index) -> bool:
     known = index.statistics
     edges = {name: relation for name, relation in known.relations.items() if relation.arity == 2}
     pairs = sum(relation.tuples for relation in edges.values())
-    if sum(run["tuples"] for run in index.runs) > max(FEW, pairs // SHARE):
+    if sum(run.tuples for run in index.runs) > max(FEW, pairs // SHARE):
         return True
     for relation in edges.values():
         if relation.rows is not None and known.domains[relation.rows.domains[2]] > SHARE * relation.rows.tuples + FEW:
@@ -358,27 +370,25 @@ def _is_worn(index: Index) -> bool:
     return forgets_vertices(known) and known.domains[VERTEX] > 2 * SHARE * pairs + FEW
 
 
-def check_ledger(index: Index, entry: Mapping[str, Any]) -> bool:
+def check_ledger(index: Index, entry: LedgerEntry, *, adopt: bool) -> bool:
     """Tell whether a batch is committed already; raise BigjoinError if the ledger says that it is not the next one."""
-    known = index.manifest.get("ledger")
-    source, batch = entry["source"], entry["batch"]
-    if known is None or known["source"] != source:
-        if known is not None and not entry.get("adopt"):
+    known = index.manifest.ledger
+    source, batch = entry.source, entry.batch
+    if known is None or known.source != source:
+        if known is not None and not adopt:
             raise BigjoinError(
-                f"the index {index.path} follows {known['source']}, until its batch {known['batch']}, and not {source}: "
+                f"the index {index.path} follows {known.source}, until its batch {known.batch}, and not {source}: "
                 "go on with that, or ask for the new one with adopt=True (--adopt)"
             )
-        if batch > 0 and not entry.get("adopt"):
+        if batch > 0 and not adopt:
             raise BigjoinError(
                 f"{source} has given {batch} batches before this one, and the index {index.path} has none of them: build the "
                 "index that it belongs to, begin with a new checkpoint, or go on from here with adopt=True (--adopt)"
             )
         return False
-    if batch > known["batch"] + 1:
-        raise BigjoinError(
-            f"batch {batch} of {source} does not follow batch {known['batch']}, the last one that {index.path} has"
-        )
-    return bool(batch <= known["batch"])
+    if batch > known.batch + 1:
+        raise BigjoinError(f"batch {batch} of {source} does not follow batch {known.batch}, the last one that {index.path} has")
+    return batch <= known.batch
 
 
 def _schema(plans: Sequence[DeltaPlan], query: Query, index: Index) -> pa.Schema:
@@ -388,8 +398,3 @@ def _schema(plans: Sequence[DeltaPlan], query: Query, index: Index) -> pa.Schema
         order = plan.query.attributes
         known |= {f.name: f for f in schema_of(outputs(plan.query, order, index), len(order)) if f.name not in known}
     return with_change(pa.schema([known[name] for name in query.columns]))
-
-
-def _origin(index: Index) -> str:
-    """Return what an index and all that becomes of it have in common."""
-    return str(index.manifest.get("origin", index.manifest["identity"]))

@@ -1,7 +1,9 @@
 """Where signed matches go: folders by epoch, of which a reader sees whole committed epochs only.
 
 An epoch's files are staged aside (`_staging`). The commit of the index names them; then the folder is renamed, and a line with
-the counts is added. Whoever opens the index next does what a process that was killed in between has left undone.
+the counts is added. What a process that was killed in between has left undone is done when the folder is named again: an index
+knows its outputs by an identity that each folder has (`_bigjoin.json`), and not by a path, which anybody could write into a
+manifest.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import errno
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +21,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bigjoin.errors import OutputError, reason
+from bigjoin.errors import IndexFormatError, OutputError, reason
+from bigjoin.index.entries import PublicationEntry
+from bigjoin.index.inside import open_inside, read_inside
 from bigjoin.index.manifest import sync
 
 STAGING = "_staging"
@@ -31,11 +36,11 @@ class Output:
 
     def __init__(self, path: Path, queries: Mapping[str, str], origin: str) -> None:
         self.path, self.queries, self.origin = path.absolute(), dict(queries), origin
-        self._claim()
+        self.identity = self._claim()
 
-    def _claim(self) -> None:
-        """Make the folder this index's and these queries', or refuse if it is something else's."""
-        about = {"index": self.origin, "queries": self.queries}
+    def _claim(self) -> str:
+        """Make the folder this index's and these queries', or refuse if it is something else's; return its identity."""
+        about = {"identity": uuid.uuid4().hex, "index": self.origin, "queries": self.queries}
         file = self.path / ABOUT
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -47,16 +52,19 @@ class Output:
                 sync(aside)
                 aside.replace(file)
                 sync(self.path)
-            known = json.loads(file.read_text(encoding="utf-8"))
+            known = json.loads(read_inside(self.path, ABOUT))
+            if not isinstance(known, dict) or not isinstance(known.get("queries"), dict):
+                raise ValueError
         except OSError as error:
             raise OutputError(f"the output folder {self.path} cannot be written: {reason(error)}") from None
-        except ValueError:
+        except (ValueError, RecursionError, IndexFormatError):
             raise OutputError(f"{file} is not what a watch writes: choose a new output folder") from None
         if known.get("index") != self.origin:
             raise OutputError(f"{self.path} is the output of another index: choose a new folder")
         if known.get("queries") != self.queries:
-            shown = "; ".join(map(str, known.get("queries", {}).values()))
+            shown = "; ".join(map(str, known["queries"].values()))
             raise OutputError(f"{self.path} is the output of other queries ({shown}): choose a new folder")
+        return str(known.get("identity", self.path))  # older folders have none
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -86,9 +94,23 @@ class Output:
             for made in {*(folder.parent for folder in folders.values()), self.path / STAGING, self.path}:
                 sync(made)
 
-    def entry(self, epoch: int, line: Mapping[str, Any]) -> dict[str, Any]:
+    def publication(self, epoch: int, line: Mapping[str, Any]) -> PublicationEntry:
         """Return what the manifest says of an epoch's output, for whoever has to finish it."""
-        return {"path": str(self.path), "folders": [self.folder(name, epoch) for name in self.queries], "line": dict(line)}
+        return PublicationEntry(self.identity, tuple(self.folder(name, epoch) for name in self.queries), dict(line))
+
+    def publish(self, entry: PublicationEntry) -> None:
+        """Finish the output of a committed epoch: rename its folders, and add its line, if that was not done before."""
+        changed = {self.path}
+        with self._writing():
+            for folder in entry.folders:
+                staged, final = self.path / STAGING / folder, self.path / folder
+                if staged.is_dir() and not final.exists():
+                    final.parent.mkdir(parents=True, exist_ok=True)
+                    staged.rename(final)
+                    changed.add(final.parent)
+            _add_line(self.path, entry.line)
+            for folder_changed in changed:
+                sync(folder_changed)
 
     def clear(self) -> None:
         """Remove what was staged and not committed."""
@@ -99,27 +121,9 @@ class Output:
         return f"epoch={epoch}" if len(self.queries) == 1 else f"{name}/epoch={epoch}"
 
 
-def publish(entry: Mapping[str, Any]) -> None:
-    """Finish the output of a committed epoch: rename its folders, and add its line, if that was not done before."""
-    path = Path(entry["path"])
-    changed = {path}
-    try:
-        for folder in entry["folders"]:
-            staged, final = path / STAGING / folder, path / folder
-            if staged.is_dir() and not final.exists():
-                final.parent.mkdir(parents=True, exist_ok=True)
-                staged.rename(final)
-                changed.add(final.parent)
-        _add_line(path / COUNTS, entry["line"])
-        for folder in changed:
-            sync(folder)
-    except OSError as error:
-        raise OutputError(f"the output folder {path} cannot be written: {reason(error)}") from None
-
-
-def _add_line(file: Path, line: Mapping[str, Any]) -> None:
+def _add_line(path: Path, line: Mapping[str, Any]) -> None:
     """Add a line to the counts, after the last whole one, unless it is there."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = open_inside(path, COUNTS, os.O_RDWR | os.O_CREAT)
     try:
         size = os.fstat(descriptor).st_size
         tail = os.pread(descriptor, 1 << 16, max(0, size - (1 << 16)))

@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import VERTEX, Index
+from bigjoin.index.entries import LedgerEntry
 from bigjoin.ingest.columns import id_type
 from bigjoin.ingest.table import edge_columns
 from bigjoin.paths import is_remote
@@ -65,8 +66,8 @@ class Batches:
             raise BigjoinError(
                 f"the id of the stream cannot be read from its checkpoint {self.checkpoint}: give a path of a file system"
             )
-        entry = {"source": f"stream {stream}", "batch": batch, "adopt": self.adopt}
-        self._monitor.apply(frame.toArrow(), f"batch {batch}", ledger=entry, function=self.function)
+        entry = LedgerEntry(f"stream {stream}", batch)
+        self._monitor.apply(frame.toArrow(), f"batch {batch}", ledger=entry, adopt=self.adopt, function=self.function)
         self.adopt = False
 
     def monitor(self, spark: Callable[[], SparkSession]) -> Monitor:
@@ -112,11 +113,11 @@ def local_path(checkpoint: str) -> Path | None:
 
 def check_checkpoint(index: Index, checkpoint: str, spark: SparkSession) -> None:
     """Refuse a checkpoint that does not belong to an index, before a stream starts."""
-    ledger, known = index.manifest.get("ledger"), stream_id(checkpoint, spark)
-    if ledger is not None and ledger["source"] != f"stream {known}":
+    ledger, known = index.manifest.ledger, stream_id(checkpoint, spark)
+    if ledger is not None and ledger.source != f"stream {known}":
         mine = f"is that of stream {known}" if known else "is new"
         raise BigjoinError(
-            f"the index {index.path} follows {ledger['source']}, until its batch {ledger['batch']}, and the checkpoint "
+            f"the index {index.path} follows {ledger.source}, until its batch {ledger.batch}, and the checkpoint "
             f"{checkpoint} {mine}: go on with the checkpoint that it was watched with, or begin anew from here with adopt=True"
         )
     local = local_path(checkpoint)
@@ -167,22 +168,22 @@ def _suffix(file: Path) -> str:
     return Path(file.name.lower().removesuffix(".gz")).suffix
 
 
-def new_files(folder: Path, ledger: Mapping[str, Any] | None) -> Iterator[tuple[Path, dict[str, Any]]]:
+def new_files(folder: Path, ledger: LedgerEntry | None) -> Iterator[tuple[Path, LedgerEntry]]:
     """Give the files of a folder that come after those that were applied, in the order of their names, with their entries."""
     source = f"the files of {folder.absolute()}"
     files = updates_in(folder)
-    if ledger is not None and ledger["source"] == source:
-        later = [file for file in files if file.name > ledger["name"]]
-        first = ledger["batch"] + 1
+    if ledger is not None and ledger.source == source and ledger.name is not None:
+        later = [file for file in files if file.name > ledger.name]
+        first = ledger.batch + 1
         if len(files) - len(later) > first:
             raise SourceError(
-                f"{folder} has files that came late: {len(files) - len(later)} have names up to {ledger['name']!r}, and "
+                f"{folder} has files that came late: {len(files) - len(later)} have names up to {ledger.name!r}, and "
                 f"{first} of these were applied; give the others later names"
             )
     else:
         later, first = files, 0
     for number, file in enumerate(later):
-        yield file, {"source": source, "batch": first + number, "name": file.name}
+        yield file, LedgerEntry(source, first + number, file.name)
 
 
 def updates_in(folder: Path) -> list[Path]:
@@ -216,10 +217,10 @@ def watch_folder(
     done = 0
     while True:
         with monitor.writing() as live:
-            waiting = list(new_files(folder, live.index.manifest.get("ledger")))
+            waiting = list(new_files(folder, live.index.manifest.ledger))
             index = live.index
         for number, (file, entry) in enumerate(waiting):
-            epoch = monitor.apply(read_file(file, index), str(file), ledger={**entry, "adopt": adopt})
+            epoch = monitor.apply(read_file(file, index), str(file), ledger=entry, adopt=adopt)
             adopt = False
             if epoch is not None:
                 report(epoch, file, len(waiting) - number - 1)

@@ -61,9 +61,9 @@ class Window:
         times = _numbers(take(columns[self.column], eid))
         order = np.argsort(times, kind="stable")
         self.times, self.rows = times[order], (src[order], dst[order], eid[order])
-        clock = index.manifest.get("clock") or {}
-        same = (clock.get("relation"), clock.get("column")) == (self.relation, self.column)
-        self.clock = _latest(clock.get("at") if same else None, self.times)
+        clock = index.manifest.clock
+        same = clock is not None and (clock.relation, clock.column) == (self.relation, self.column)
+        self.clock = _latest(clock.at if clock is not None and same else None, self.times)
         self.undo()
 
     def note(self, given: pa.Table, insert: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -149,5 +149,5 @@ def _link(index: Path, target: Path) -> None:
 
 def _kept(path: Path) -> int:
     """Return the count of the only query that an index is watched with."""
-    (watched,) = Index.open(path).manifest["watched"].values()
-    return int(watched["count"])
+    (watched,) = Index.open(path).manifest.watched.values()
+    return int(watched.count)

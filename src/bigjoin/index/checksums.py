@@ -1,0 +1,59 @@
+"""Checksums of files, block by block: XXH3, which is as fast as memory, so that to verify costs about what reading does.
+
+They tell damage, not malice: whoever can change a file can change its checksum. What protects kernels from both is
+`verification.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from bigjoin.index.entries import BLOCK, FileEntry
+from bigjoin.index.inside import map_inside
+from bigjoin.index.run import in_threads
+
+
+def file_entry(path: Path) -> FileEntry:
+    """Return the size and the checksums of a file."""
+    content, _ = map_inside(path.parent, path.name)
+    return FileEntry(len(content), tuple(_block(content, number) for number in range(_blocks(len(content)))))
+
+
+def differs(content: NDArray[np.uint8], entry: FileEntry, first: int = 0, last: int | None = None) -> bool:
+    """Tell whether bytes [first, last) of a file are not what was written, by the blocks that hold them."""
+    if len(content) != entry.bytes:
+        return True
+    if entry.sha256 is not None:
+        return hashlib.sha256(content.data).hexdigest() != entry.sha256
+    last = len(content) if last is None else last
+    numbers = range(first // BLOCK, max(first // BLOCK + 1, -(-last // BLOCK)))
+    return any(_block(content, number) != entry.blocks[number] for number in numbers)
+
+
+def damaged_files(contents: dict[str, NDArray[np.uint8]], entries: dict[str, FileEntry]) -> list[str]:
+    """Return the names of the files that are not what was written; all blocks of all files are looked at on every core."""
+    work = []
+    for name, content in contents.items():
+        entry = entries[name]
+        step = len(content) + 1 if entry.sha256 is not None else 4 * BLOCK
+        work += [(name, first, min(first + step, len(content))) for first in range(0, max(1, len(content)), step)]
+
+    def look(item: tuple[str, int, int]) -> bool:
+        name, first, last = item
+        return differs(contents[name], entries[name], first, last)
+
+    found = in_threads(look, work)
+    return sorted({name for (name, _, _), wrong in zip(work, found, strict=True) if wrong})
+
+
+def _blocks(size: int) -> int:
+    return max(1, -(-size // BLOCK))
+
+
+def _block(content: NDArray[np.uint8], number: int) -> str:
+    return xxhash.xxh3_64_hexdigest(content[number * BLOCK : (number + 1) * BLOCK].data)

@@ -1,0 +1,81 @@
+"""Sound: tell whether arrays from a file can be trusted. Kernels read without looking at bounds, so these look for all others.
+
+Offsets never fall and end where the values do; lists rise strictly and stay below the size of their domain; ranks are a
+permutation. A fingerprint of all pairs, which does not depend on their order, tells whether two column orders hold the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bigjoin.kernels.jit import helper, kernel
+
+FIRST = 0x9E3779B1
+SECOND = 0x85EBCA77
+"""Factors of the two columns of a pair: odd, and otherwise of no meaning."""
+_LOW = np.uint64(0xFFFFFFFF)
+_SHIFT = np.uint64(15)
+
+
+@kernel
+def longest_list(offsets, length):
+    """Return the length of the longest list, or -1 if offsets fall, or do not lead from 0 to `length`."""
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != length:
+        return -1
+    longest = 0
+    least = 0
+    for i in range(len(offsets) - 1):
+        size = offsets[i + 1] - offsets[i]
+        longest = max(longest, size)
+        least = min(least, size)
+    return longest if least >= 0 and longest <= length else -1
+
+
+@helper
+def scattered(value, factor):
+    """Return a number that looks like chance, the same for the same value and factor."""
+    product = (np.uint64(value) * np.uint64(factor)) & _LOW
+    return product ^ (product >> _SHIFT)
+
+
+@kernel
+def fingerprint(offsets, values, first, last, code, step, factors):
+    """Return what the pairs of nodes [first, last) add up to: of each, its two numbers by `factors`, multiplied.
+
+    The first node is that of `code`, and each further one that of a code which is larger by `step`.
+    """
+    found = np.uint64(0)
+    for node in range(first, last):
+        total = np.uint64(0)
+        for i in range(offsets[node], offsets[node + 1]):
+            total += scattered(values[i], factors[1])
+        found += scattered(code + step * (node - first), factors[0]) * total
+    return found
+
+
+@kernel
+def falls_at_starts(offsets, values, first, last, domain):
+    """Return how often a list in nodes [first, last) begins with no more than the value before it; -1 if a value is too large.
+
+    Only the last value of each list is looked at, which is the largest if the list rises.
+    """
+    start = offsets[first]
+    falls = 0
+    for node in range(first, last):
+        begin, end = offsets[node], offsets[node + 1]
+        if end > begin:
+            if values[end - 1] >= domain:
+                return -1
+            if begin > start:
+                falls += values[begin - 1] >= values[begin]
+    return falls
+
+
+@kernel
+def is_permutation(values, seen):
+    """Tell whether values are 0, 1, 2, ... in some order; `seen` has a zero for each."""
+    for value in values:
+        if value >= len(seen) or seen[value]:
+            return False
+        seen[value] = 1
+    return len(values) == len(seen)

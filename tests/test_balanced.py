@@ -24,7 +24,8 @@ from bigjoin.dataflow.seeds import tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, stretches
 from bigjoin.errors import BigjoinError
 from bigjoin.generators import Funnel, Hubs, Theory
-from bigjoin.index.versions import Phase, _deltas, begun, versions_of
+from bigjoin.index.runs import read_deltas
+from bigjoin.index.versions import Phase, begun, versions_of
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import BoundExtender, bind
 from bigjoin.joins.changes import Signed
@@ -423,7 +424,7 @@ def test_tasks_may_know_the_same_changing_lists_by_other_places(tmp_path, monkey
     def find(plans, index, *_, **__):
         *runs, last = index.runs
         fresh = versions_of(index, runs)  # as a process that has just begun
-        fresh.begin(_deltas(index, last), index.statistics)
+        fresh.begin(read_deltas(index, last), index.statistics)
         found = Found()
         for number, insert in _work(plans[0], index):
             signed = Signed(plans[0], plans[0].queries[number], insert)

@@ -118,8 +118,8 @@ def test_an_index_holds_what_its_tables_hold(rows, kind, directed, shards, keep,
         source = index.manifest.relations["edge"].source
         loops = sum(a == b for a, b, _ in known)
         kept = len(edges) if directed else len(edges) // 2
-        assert source["rows"], source["nulls"] == (len(rows), len(rows) - len(known))
-        assert (source["loops"], source["duplicates"]) == (loops, len(proper) - kept)
+        assert (source.rows, source.nulls) == (len(rows), len(rows) - len(known))
+        assert (source.loops, source.duplicates) == (loops, len(proper) - kept)
         check_rows(index, known, directed, keep)
         if listed:
             of_vertices = dict(

@@ -12,12 +12,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.defaults import check_numbers, check_strategy
-from bigjoin.errors import BigjoinError, QueryError
+from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.entries import NAME
 from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
-from bigjoin.materialize import materialize
+from bigjoin.materialize import check_definitions, materialize
 from bigjoin.query.query import Query
 from bigjoin.spark.session import scratch_directory
 from bigjoin.streaming.compaction import settled, settled_in_place
@@ -76,9 +76,16 @@ class Graph(Verbs):
         )
 
     @classmethod
-    def open(cls, path: str | Path, *, spark: SparkSession | None = None) -> Graph:
-        """Open an index directory, at the version that it has now."""
-        return cls._over(Index.open(Path(path).absolute()), spark=spark)
+    def open(cls, path: str | Path, *, verify: bool = True, spark: SparkSession | None = None) -> Graph:
+        """Open an index directory, at the version that it has now.
+
+        What a query reads is verified first, once on each machine: damaged files are refused. Without `verify` they may give
+        wrong answers, or end the process.
+        """
+        index = Index.open(Path(path).absolute(), verify=verify)
+        if VERTEX not in index.manifest.domains:
+            raise IndexFormatError(f"the index {path} is not that of a graph: it has no domain {VERTEX!r}")
+        return cls._over(check_definitions(index), spark=spark)
 
     @classmethod
     def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:
@@ -94,7 +101,7 @@ class Graph(Verbs):
     def _settled(self) -> Index:
         """Return the index without runs: itself, or a copy while it cannot be written, which no update is meant for."""
         if self._follows:
-            self.index = Index.open(self.index.path)
+            self.index = Index.open(self.index.path, verify=self.index.verifies)
         asked = self.index.manifest.identity
         if self._copy is None or self._copy[0] != asked:
             found = settled(self.index)
@@ -171,7 +178,15 @@ class Graph(Verbs):
         }
         asked = (tuple((name, str(w.query), w.listing) for name, w in watched.items()), order, tuple(options.values()))
         if self._monitor is None or self._monitor[0] != asked:
-            monitor = Monitor(self.index.path, watched, spark=lambda: self.spark, initial=self.counted, order=order, **options)
+            monitor = Monitor(
+                self.index.path,
+                watched,
+                spark=lambda: self.spark,
+                initial=self.counted,
+                order=order,
+                verify=self.index.verifies,
+                **options,
+            )
             self._monitor = (asked, monitor)
         epoch = self._monitor[1].apply(_table(updates, self.index))
         assert epoch is not None
@@ -215,7 +230,7 @@ class Graph(Verbs):
         where = checkpoint or (
             f"{Path(output).absolute()}/_checkpoint" if output is not None else f"{self.index.path}.checkpoint"
         )
-        self.index = Index.open(self.index.path)
+        self.index = Index.open(self.index.path, verify=self.index.verifies)
         if not adopt:
             check_checkpoint(self.index, where, updates.sparkSession)
         self._spark = self._spark or updates.sparkSession
@@ -232,6 +247,7 @@ class Graph(Verbs):
             batch_size=batch_size,
             adopt=adopt,
             function=function,
+            verify=self.index.verifies,
         )
         first = batches.monitor(lambda: self.spark)
         first.initial = self.counted

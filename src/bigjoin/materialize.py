@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bigjoin.defaults import BATCH_SIZE, PART_SIZE
-from bigjoin.errors import IndexFormatError, QueryError
+from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
 from bigjoin.index.directory import Index
 from bigjoin.index.entries import Columns, DefinitionEntry, Manifest, OrderEntry, RelationEntry, check_name
 from bigjoin.index.manifest import read_manifest
@@ -160,11 +160,6 @@ def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence
             images = {tuple(image[c] for c in order): written for image in same}
             orders |= {o: entry for o, entry in images.items() if o in wanted or len(o) <= EVERY_ORDER}
     assert len(tuples) == 1
-    rule = replace(query, name=name, distinct=False, unique=False, induced=False, deduplicate=False)
-    definition = DefinitionEntry(str(rule), tuple(flag for flag in _FLAGS if getattr(query, flag)))
-    if plain:
-        atoms = tuple((atom.relation, *atom.attributes) for atom in asked.atoms)
-        definition = replace(definition, head=tuple(head), atoms=atoms)
     return RelationEntry(
         domains=domains,
         columns=tuple(head),
@@ -173,8 +168,18 @@ def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence
         symmetries=tuple(image for image in same if image != columns),
         loops=1,
         orders={order: orders[order] for order in sorted(orders)},
-        definition=definition,
+        definition=_definition(name, asked, query),
     )
+
+
+def _definition(name: str, asked: Query, query: Query) -> DefinitionEntry:
+    """Return what the manifest says of a query: its text, and what plans read, where they can make use of it."""
+    rule = replace(query, name=name, distinct=False, unique=False, induced=False, deduplicate=False)
+    definition = DefinitionEntry(str(rule), tuple(flag for flag in _FLAGS if getattr(query, flag)))
+    if not _is_plain(asked):
+        return definition
+    atoms = tuple((atom.relation, *atom.attributes) for atom in asked.atoms)
+    return replace(definition, head=tuple(str(attribute) for attribute in asked.head), atoms=atoms)
 
 
 def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
@@ -210,6 +215,24 @@ def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
         if {form(atom.renamed(names)) for atom in query.atoms} == atoms:
             found.append(tuple(columns))
     return found
+
+
+def check_definitions(index: Index) -> Index:
+    """Return an index if plans may believe what its manifest says of stored results: it says it twice, as text and as atoms."""
+    for name, entry in index.manifest.relations.items():
+        if (said := entry.definition) is None:
+            continue
+        try:
+            flags: Any = dict.fromkeys(said.flags, True)
+            query = parse(said.query, **flags)
+            asked = resolve_relations(query, index.statistics)
+            same = _symmetries(asked, index.statistics) if _is_plain(asked) else []
+        except (BigjoinError, TypeError, KeyError, ValueError):
+            raise index.damaged(f"relations.{name}.definition is no query over its relations") from None
+        images = {tuple(image) for image in same} - {tuple(range(len(entry.domains)))}
+        if _definition(name, asked, query) != said or images != set(entry.symmetries) or said.head not in (None, entry.columns):
+            raise index.damaged(f"relations.{name}.definition contradicts itself")
+    return index
 
 
 def definitions(index: Index) -> dict[str, Query]:

@@ -204,9 +204,11 @@ def describe(index: Index) -> dict[str, Any]:
     """Return what an index holds, as the summary shows it."""
     from bigjoin.index.directory import VERTEX
     from bigjoin.index.entries import SourceEntry
+    from bigjoin.index.trust import verify_degrees
 
     manifest = index.manifest
     statistics = index.statistics
+    verify_degrees(index, VERTEX)
     ids = index.dictionaries[VERTEX].ids
     directed = not any(relation.symmetric for relation in statistics.relations.values())
     edge_relations = [entry for entry in manifest.relations.values() if len(entry.domains) == 2 and not entry.is_stored_result]

@@ -52,12 +52,16 @@ _WORKERS = (
     "[default: cores; the index's shards, or 4 a core]."
 )
 _NO_CACHE = click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it.")
+_NO_VERIFY = click.option(
+    "--no-verify", is_flag=True, help="Trust the files of an index: damaged ones may give wrong answers, or end the process."
+)
 _RUN = [
     click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
     click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
     click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH),
     _MASTER,
     _NO_CACHE,
+    _NO_VERIFY,
 ]
 _OUTPUT = [
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
@@ -84,6 +88,7 @@ class Options:
     batch_size: int | None = None
     master: str | None = None
     no_cache: bool = False
+    no_verify: bool = False
     as_json: bool = False
     quiet: bool = False
 

@@ -94,7 +94,7 @@ def cache_directory() -> Path:
 def _opened(path: Path, options: Options, report: Reporter) -> Graph:
     from bigjoin.graph import Graph
 
-    graph = Graph.open(path)
+    graph = Graph.open(path, verify=not options.no_verify)
     if options.undirected and graph.directed:
         report.stage("deriving the undirected graph")
         return graph.undirected()

@@ -63,7 +63,7 @@ def watch(
     with Reporter(quiet=options.quiet) as report:
         if is_vacant(path):
             _begin_empty(path, folder, options, left_out=order if order != time else None)
-        graph = Graph.open(path)
+        graph = Graph.open(path, verify=not options.no_verify)
         if options.undirected and graph.directed:
             raise BigjoinError(f"{directory} is directed: build it with 'bigjoin index SOURCE DIR --undirected'")
         monitor = Monitor(
@@ -77,6 +77,7 @@ def watch(
             strategy=graph.strategy_for_updates(options.strategy, watched, options.workers),
             workers=options.workers,
             batch_size=options.batch_size,
+            verify=not options.no_verify,
         )
         live = _Line(report, options)
         report.stage("reading the index")

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.index.inside import Mapped
+
 ROOM = 1 << 16
 """Entries of room at least."""
 LARGE = 1 << 22
@@ -62,7 +64,7 @@ def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
         return None
     begins = array.ctypes.data - file.ctypes.data
     size = begins + array.nbytes
-    if file.offset or size != file.nbytes:  # part of a file
+    if size != file.nbytes:  # part of a file
         return None
     room = -(-(2 * size + ROOM * array.itemsize) // mmap.PAGESIZE) * mmap.PAGESIZE
     libc = ctypes.CDLL(None, use_errno=True)
@@ -86,10 +88,10 @@ def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
     return np.frombuffer(memoryview(whole), array.dtype, count, begins)
 
 
-def _file_of(array: NDArray[Any]) -> np.memmap[Any, Any] | None:
+def _file_of(array: NDArray[Any]) -> Mapped | None:
     """Return the whole of the mapped file that an array is a view of, if it is one."""
     found, at = None, array.base
     while isinstance(at, np.ndarray):
-        found = at if isinstance(at, np.memmap) else found
+        found = at if isinstance(at, Mapped) and at.filename is not None else found
         at = at.base
     return found

@@ -26,7 +26,7 @@ from bigjoin.index.inside import array_in, map_inside, table_in
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, build_trie, single_list
-from bigjoin.index.trust import verify_domain, verify_files, verify_relation
+from bigjoin.index.trust import OFFSETS, RANKS, verify_domain, verify_files, verify_relation
 from bigjoin.index.verification import UnsoundError, check_column
 from bigjoin.query.plan import Version
 from bigjoin.query.query import Atom, Constant
@@ -39,8 +39,6 @@ EDGE = "edge"
 """The relation of a graph that has only one."""
 KEPT = 4
 """Indices that a process of tasks keeps mapped."""
-OFFSETS = ("int64",)
-RANKS = ("uint32", "uint64")
 
 
 @dataclass(frozen=True)
@@ -296,6 +294,13 @@ class Index:
             except OSError as error:
                 raise self.damaged(f"{name} cannot be read ({error.strerror})") from None
         return self._files[name]
+
+    def status(self, name: str) -> os.stat_result:
+        """Return what the system says of a file: of the one that is mapped, if it is."""
+        try:
+            return self._files[name].status if name in self._files else (self.path / name).lstat()
+        except OSError:
+            raise self.gone(name) from None
 
     def array(self, name: str, kinds: Sequence[str]) -> NDArray[Any]:
         """Return the array of a file, if it has one of some types; what is in it is not verified."""

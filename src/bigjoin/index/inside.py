@@ -55,13 +55,26 @@ def is_inside(directory: Path, name: str) -> bool:
     return os.path.lexists(directory / name)
 
 
+class Mapped(np.ndarray[Any, Any]):
+    """The pages of a file, or a part of them; `filename` says of which, for who wants to map it again."""
+
+    filename: str | None = None
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.filename = getattr(other, "filename", None)
+
+
 def map_inside(directory: Path, name: str) -> tuple[NDArray[np.uint8], os.stat_result]:
-    """Return the bytes of a file below a directory, mapped, and what the system says of that very file."""
+    """Return the bytes of a file below a directory, mapped, and what the system says of that very file.
+
+    Arrow maps it, as Python's own maps each keep a descriptor open, and an index may have more files than a process may open.
+    """
     with open(open_inside(directory, name), "rb") as source:
         status = os.fstat(source.fileno())
         if not status.st_size:
             return np.empty(0, np.uint8), status
-        mapped = np.memmap(source, np.uint8, mode="r")
+        with pa.memory_map(f"/dev/fd/{source.fileno()}") as pages:
+            mapped = np.frombuffer(pages.read_buffer(), np.uint8).view(Mapped)
         mapped.filename = str(directory / name)
         return mapped, status
 

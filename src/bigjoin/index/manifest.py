@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bigjoin.errors import IndexFormatError
-from bigjoin.index.entries import FORMAT_VERSION, Manifest, check_entries, is_build
+from bigjoin.index.entries import FORMAT_VERSION, Manifest, is_build
+from bigjoin.index.entry_checks import check_entries
 from bigjoin.index.inside import is_inside, read_inside
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
 

@@ -13,13 +13,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bigjoin.index.checksums import damaged_files
+from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.records import claim_of, is_noted, note
+from bigjoin.index.shards import Shards
 from bigjoin.index.typed_json import to_json
-from bigjoin.index.verification import UnsoundError, check_column, check_ids, check_relation
+from bigjoin.index.verification import UnsoundError, check_column, check_degrees, check_ids, check_relation
 
 if TYPE_CHECKING:
     from bigjoin.index.directory import Index
 
+OFFSETS = ("int64",)
 RANKS = ("uint32", "uint64")
 
 
@@ -64,6 +67,20 @@ def verify_files(index: Index, names: Sequence[str], *, again: bool = False) -> 
         raise index.damaged(f"{wrong[0]} is not what was written: its checksum differs")
     for name in wanted:
         _note(index, _claim(index, None, [name]), [name])
+
+
+def verify_degrees(index: Index, domain: str) -> None:
+    """Raise IndexFormatError unless the degrees that the manifest names, by code of a domain, are those of the lists."""
+    base = index.base
+    pairs = {name: e for name, e in base.manifest.relations.items() if len(e.domains) == 2 and not e.is_stored_result}
+    for name in pairs:
+        verify_relation(base, name)
+    offsets = (base.array(file, OFFSETS) for file in degree_files(pairs))
+    degrees = degrees_of(offsets, Shards(base.manifest.shards, base.manifest.domains[domain].size))
+    try:
+        check_degrees(base.manifest.degrees, degrees_entry(degrees))
+    except UnsoundError as error:
+        raise base.damaged(str(error)) from None
 
 
 def verify_all(index: Index, *, again: bool = False) -> None:
@@ -127,14 +144,13 @@ def _verify(
     sealed = [name for name in files if name in base.manifest.files]
     if not again and (what in base.verified or not base.verifies or not sealed):
         return
-    claim = claim_of_it()
-    if again or not is_noted(claim):
+    if again or not is_noted(claim_of_it()):
         verify_files(base, sealed, again=again)
         try:
             check()
         except UnsoundError as error:
             raise base.damaged(f"the {what[0]} {what[1]!r} makes no sense: {error}") from None
-        _note(base, claim, files)
+        _note(base, claim_of_it(), files)  # of the files as they were when they were mapped
     base.verified.add(what)
 
 
@@ -154,8 +170,8 @@ def _domain_claim(base: Index, name: str) -> str:
 
 def _claim(index: Index, about: Any, names: Iterable[str]) -> str:
     path, files = index.path.resolve(), index.manifest.files
-    return claim_of(about, [(path / name, str(to_json(files.get(name))), index.file(name).status) for name in names])
+    return claim_of(about, [(path / name, str(to_json(files.get(name))), index.status(name)) for name in names])
 
 
 def _note(index: Index, claim: str, files: Sequence[str]) -> None:
-    note(claim, sum(len(index.file(name).content) for name in files))
+    note(claim, sum(index.status(name).st_size for name in files))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
-from bigjoin.index.entries import Columns, DomainEntry, OrderEntry, RelationEntry
+from bigjoin.index.entries import Columns, DegreesEntry, DomainEntry, OrderEntry, RelationEntry
 from bigjoin.index.run import in_threads
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take
@@ -49,6 +49,8 @@ def check_relation(entry: RelationEntry, orders: Mapping[Columns, Trie], sizes: 
         raise UnsoundError(f"its column orders hold {_listed(sorted(counts))} tuples")
     if len(entry.domains) == 2 and not entry.is_stored_result:
         _check_pairs(entry, orders)
+    elif len({_sum_of_tuples(columns, trie) for columns, trie in orders.items()}) > 1:
+        raise UnsoundError("its column orders hold different tuples")
 
 
 def _check_trie(columns: Columns, trie: Trie, domains: Sequence[int]) -> None:
@@ -124,6 +126,28 @@ def _fingerprint(trie: Trie, factors: tuple[int, int]) -> int:
         return int(fingerprint(level.offsets, level.values, first, last, code, shards.count, factors))
 
     return int(sum(in_threads(add_up, work))) % 2**64
+
+
+def _sum_of_tuples(columns: Columns, trie: Trie) -> int:
+    """Return what the tuples of a trie of any width add up to, whatever the order that they are in."""
+
+    def add_up(first: int) -> int:
+        found = trie.tuples(np.arange(first, min(first + PIECE, len(trie))))
+        product = np.ones(len(found[0]), np.uint64)
+        for column, codes in zip(columns, found, strict=True):
+            numbers = codes.astype(np.uint64) * np.uint64(FIRST + 2 * column)
+            product *= numbers ^ (numbers >> np.uint64(15))
+        return int(product.sum())
+
+    return int(sum(in_threads(add_up, range(0, len(trie), PIECE)))) % 2**64
+
+
+def check_degrees(said: DegreesEntry, found: DegreesEntry) -> None:
+    """Raise UnsoundError unless the manifest's figures are those of the lists."""
+    for name in ("histogram", "hubs"):
+        one, other = getattr(said, name), getattr(found, name)
+        if one != other:
+            raise UnsoundError(f"degrees.{name} is {str(one)[:100]}, and {str(other)[:100]} by the lists")
 
 
 def check_ids(entry: DomainEntry, ids: pa.ChunkedArray, ranks: NDArray[Any]) -> None:

@@ -21,12 +21,12 @@ from typing import Any
 
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.checksums import file_entry
-from bigjoin.index.directory import Index
+from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.entries import BUILD, FileEntry, Manifest, SupersededEntry, is_build
 from bigjoin.index.inside import open_inside
 from bigjoin.index.manifest import LOCK, MANIFEST, check_target, read_manifest, replace_manifest, sync
 from bigjoin.index.run import Run, in_threads
-from bigjoin.index.trust import note_sealed, verify_all
+from bigjoin.index.trust import note_sealed, verify_all, verify_degrees
 from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.index.versions import versions_of
 
@@ -241,6 +241,8 @@ def seal(file: str) -> dict[str, Any]:
 def verify(index: Index) -> int:
     """Compare every file with its checksum, then everything in it with what it has to be; return the bytes read."""
     verify_all(index, again=True)
+    if VERTEX in index.manifest.domains:
+        verify_degrees(index, VERTEX)
     if index.runs:
         versions_of(index, index.runs)
     return index.bytes

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bigjoin.index.arrays import map_array
 from bigjoin.index.catalogue import sample
+from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.directory import VERTEX
 from bigjoin.index.entries import (
-    DegreesEntry,
     DomainEntry,
     LevelEntry,
     Manifest,
@@ -31,9 +30,6 @@ from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.ids import read_table
 from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
 from bigjoin.ingest.runs import cut
-
-HUBS = 10
-"""The largest hubs that the manifest names."""
 
 Chunks: TypeAlias = list[dict[str, Any]]
 """Descriptions of pieces of work, one for each file or group of files that a stage has written."""
@@ -153,40 +149,12 @@ class Assembly:
         source = SourceEntry(rows, nulls, loops, duplicates=rows - dropped - kept)
         self.relations[name] = replace(relation, source=source)
 
-    def manifest(self, kind: np.dtype[Any], degrees: NDArray[np.int64]) -> Manifest:
-        """Return what a build decides of the manifest; `degrees` are by code."""
+    def manifest(self, kind: np.dtype[Any]) -> Manifest:
+        """Return what a build decides of the manifest."""
+        offsets = (map_array(self.folder.parent / file) for file in degree_files(self.relations))
+        degrees = degrees_of(offsets, Shards(self.shards, self.domains[VERTEX].size))
         return Manifest(kind.name, self.shards, self.domains, self.relations, degrees_entry(degrees))
 
 
 def _trie(files: tuple[Path, Path], shards: Shards) -> Trie:
     return Trie((Level(*(map_array(file) for file in files)),), shards=shards)
-
-
-def degrees_of(relations: Mapping[str, RelationEntry], path: Path, shards: Shards) -> NDArray[np.int64]:
-    """Return the degree of each code, from the lists of every relation."""
-    degrees = np.zeros(shards.size, np.int64)
-    nodes = shards.nodes(np.arange(shards.size))
-    for relation in relations.values():
-        files = {order.levels[0].offsets for order in relation.orders.values() if len(relation.domains) == 2}
-        for file in files:
-            assert file is not None
-            degrees += np.diff(map_array(path / file))[nodes]
-    return degrees
-
-
-def degrees_entry(degrees: NDArray[np.int64]) -> DegreesEntry:
-    """Return what the manifest says of degrees, given by code."""
-    return DegreesEntry(_histogram(degrees), _hubs(degrees))
-
-
-def _histogram(degrees: NDArray[np.int64]) -> tuple[int, ...]:
-    """Return how many vertices have a degree of 0, 1, 2 to 3, 4 to 7, and so on."""
-    bounds = np.concatenate([[0], 2 ** np.arange(63)])
-    counts = np.bincount(np.searchsorted(bounds, degrees, side="right") - 1)
-    return tuple(int(count) for count in counts)
-
-
-def _hubs(degrees: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return code and degree of the largest hubs."""
-    codes = np.argsort(-degrees, kind="stable")[:HUBS]
-    return tuple((int(code), int(degrees[code])) for code in codes)

@@ -148,7 +148,7 @@ def _build(blueprint: Blueprint, assembly: Assembly, scan: Callable[[Scan, list[
     if blueprint.vertices is not None:
         assembly.progress("placing vertices")
         write_vertices(assembly, blueprint.vertices, of_vertices, code, kind, blueprint.labels)
-    return assembly.manifest(kind, numbering.degrees)
+    return assembly.manifest(kind)
 
 
 def _refuse(blueprint: Blueprint, chunks: Chunks) -> None:

@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bigjoin.index.arrays import map_array
 from bigjoin.index.catalogue import sample
 from bigjoin.index.changing import ChangingTrie, State
+from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.entries import Columns, DomainEntry, LevelEntry, Manifest, OrderEntry, RelationEntry
@@ -20,7 +22,6 @@ from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take
 from bigjoin.index.versions import Versions
-from bigjoin.ingest.assembly import degrees_entry, degrees_of
 from bigjoin.ingest.ids import write_table
 from bigjoin.query.statistics import Statistics
 
@@ -33,7 +34,8 @@ def compact(index: Index, versions: Versions, folder: Path) -> Manifest:
     writer = _Compaction(index, versions, folder)
     relations = {name: writer.relation(name, entry) for name, entry in index.manifest.relations.items()}
     domains = {name: writer.domain(name, domain) for name, domain in index.manifest.domains.items()}
-    degrees = degrees_of(relations, folder.parent, Shards(index.shards, domains[VERTEX].size))
+    offsets = (map_array(folder.parent / file) for file in degree_files(relations))
+    degrees = degrees_of(offsets, Shards(index.shards, domains[VERTEX].size))
     return replace(index.manifest, relations=relations, domains=domains, degrees=degrees_entry(degrees), runs=(), previous=None)
 
 

@@ -16,7 +16,7 @@ from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
 from bigjoin.index.trust import notes_kept, verify_all
 from bigjoin.index.writer import link
-from bigjoin.ingest.assembly import Assembly, Chunks, degrees_of
+from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.runs import write_run
 from bigjoin.ingest.scan import edge_keys, write_ranks
@@ -61,7 +61,7 @@ def copy(
                 assembly.enter_fate(name, rows=source.rows, nulls=source.nulls, loops=source.loops)
             if entry.rows is not None:
                 assembly.write_rows(name, chunks[name], code, kind, index.statistics.domains[entry.rows.domains[2]])
-        return assembly.manifest(kind, degrees_of(assembly.relations, assembly.folder.parent, code.shards))
+        return assembly.manifest(kind)
 
 
 @dataclass(frozen=True)

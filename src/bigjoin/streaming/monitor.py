@@ -147,7 +147,9 @@ class Monitor:
         strategy: str = "shared",
         workers: int | None = None,
         batch_size: int | None = None,
+        verify: bool = True,
     ) -> None:
+        self.verify = verify
         self.path, self.watched, self.spark, self.initial = path, dict(queries), spark, initial
         self.strategy, self.workers, self.batch_size = strategy, workers, batch_size
         self.asked, self.order, self.window = output, order, window
@@ -169,7 +171,7 @@ class Monitor:
 
     def _open(self) -> None:
         remove_old(self.path)
-        index = Index.open(self.path)
+        index = Index.open(self.path, verify=self.verify)
         self.plans = self._plans(index)
         if self.asked is not None:
             texts = {name: str(watched.query) for name, watched in self.watched.items()}
@@ -249,7 +251,8 @@ class Monitor:
             manifest = self._reported(manifest, epoch, ledger)
             drop_unused(writer.folder, manifest)
             kept = manifest.in_use(live.index.manifest.files)
-            return epoch, writer.commit(manifest, kept=kept, retention=RETENTION), staged
+            index = writer.commit(manifest, kept=kept, retention=RETENTION)
+            return epoch, replace(index, verifies=self.verify), staged
         except SourceError:  # of updates that make no sense, before anything was changed
             raise
         except BaseException:

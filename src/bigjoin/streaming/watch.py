@@ -51,6 +51,7 @@ class Batches:
     batch_size: int | None = None
     adopt: bool = False
     function: Callable[[Epoch], None] | None = None
+    verify: bool = True
     _monitor: Monitor | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,6 +84,7 @@ class Batches:
             strategy=self.strategy,
             workers=self.workers,
             batch_size=self.batch_size,
+            verify=self.verify,
         )
 
     def _initial(self, index: Index, query: Query) -> int:

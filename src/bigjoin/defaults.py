@@ -18,6 +18,9 @@ PROPOSALS = 1 << 21
 MOST_PROPOSALS = 1 << 30
 """B' at most: what a worker has at once is numbered by 32 bits."""
 
+MOST_SHARDS = 1 << 20
+"""Shards that an index is dealt to at most."""
+
 PART_SIZE = 1 << 21
 """Rows that a task of a build holds at once, about: its memory follows this, whatever the size of the graph."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import PART_SIZE
+from bigjoin.defaults import MOST_SHARDS, PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import EDGE, Index
 from bigjoin.index.entries import NAME, check_name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from bigjoin.defaults import MOST_SHARDS
 from bigjoin.index.entries import BLOCK, BUILD, NAME, DomainEntry, Manifest, RelationEntry, is_build
 from bigjoin.index.typed_json import WrongFieldError
 
@@ -18,7 +19,7 @@ _MOST = 2**48
 def check_entries(manifest: Manifest) -> None:
     """Raise WrongFieldError if the fields of a manifest contradict each other, or lead anywhere outside its index."""
     _require(manifest.codes in CODES, "codes", manifest.codes, f"is not {' or '.join(CODES)}")
-    _within("shards", manifest.shards, 1, 2**31)
+    _within("shards", manifest.shards, 1, MOST_SHARDS)
     _within("epoch", manifest.epoch, 0, _MOST)
     for name, entry in manifest.files.items():
         _require(_FILE.fullmatch(name) is not None and ".." not in name, "files", name, "is no file of a build")

@@ -115,10 +115,11 @@ def _check_pairs(entry: RelationEntry, orders: Mapping[Columns, Trie]) -> None:
 def _fingerprint(trie: Trie, factors: tuple[int, int]) -> int:
     """Return what the pairs of a trie add up to, whatever the order that they are in."""
     level, shards = trie.levels[0], trie.shards
+    ends = np.array([last for _, last in _pieces(level.offsets)], np.int64)
     work = []
-    for shard in range(shards.count):
+    for shard in range(min(shards.count, shards.size)):
         start, stop = shards.first(shard), shards.first(shard + 1)
-        cuts = [start, *(last for _, last in _pieces(level.offsets) if start < last < stop), stop]
+        cuts = [start, *ends[(ends > start) & (ends < stop)].tolist(), stop]
         work += [(first, last, shard + shards.count * (first - start)) for first, last in pairwise(cuts)]
 
     def add_up(piece: tuple[int, int, int]) -> int:

@@ -109,7 +109,7 @@ def _seed_steps(plan: Plan) -> Iterator[Step]:
 
         place = next(k for k, c in enumerate(columns) if atom.attributes[c] == attribute)
         repeated = len(columns) > len(seed.attributes) and i == len(seed.attributes) - 1
-        checks = [e for e in seed.checks if decides(tuple(e.atom.attributes[c] for c in e.columns))]
+        checks = [e for e in seed.checks if decides(e.reads)]
         yield Step(
             attribute,
             (Extender(atom, columns[: place + 1], seed.extender.version),),

@@ -33,7 +33,7 @@ class Updates:
     dst: pa.ChunkedArray
     insert: NDArray[np.bool_]
     properties: pa.Table
-    """The further columns."""
+    """The further columns. Without any, Arrow forgets how many rows there were: `len` of the updates knows."""
     ordered: bool
     """Whether the order was given; else deletions come first."""
 

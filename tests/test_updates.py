@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from math import comb, perm
 from random import Random
 from threading import Event, Thread
 from unittest import mock
@@ -482,3 +483,15 @@ def test_small_mistakes_are_told(tmp_path):
         order="at",
     )
     assert epoch.number == 1
+
+
+@pytest.mark.parametrize(("flags", "stars"), [({}, pow), ({"distinct": True}, perm), ({"unique": True}, comb)])
+@pytest.mark.parametrize("leaves", [5, 8])
+def test_stars_at_a_hub_are_counted_without_listing_them(leaves, flags, stars):
+    """An edge at a hub makes more stars than anybody could list: the leaves are counted by themselves."""
+    hub = 300
+    graph = bj.Graph(pa.table({"src": [0] * hub, "dst": list(range(1, hub + 1))}))
+    rows = updates((0, hub + 1, "+"), (0, hub + 2, "+"), (0, 1, "-"))
+    epoch = graph.apply(rows, f"{leaves}-star", listing=False, **flags)
+    before, between, after = (stars(degree, leaves) for degree in (hub, hub - 1, hub + 1))
+    assert (epoch.destroyed, epoch.created, epoch.count) == (before - between, after - between, after)

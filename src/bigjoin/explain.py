@@ -70,13 +70,12 @@ def explain(
 
 
 def _delta(query: Query, statistics: Statistics) -> list[str]:
-    """Return the delta queries, to list what updates change and, if these are others, to count it."""
+    """Return the delta queries, to list what updates change and to count it."""
     listed, counted = (delta_plan(query, statistics, listing=way) for way in (True, False))
-    lines = []
+    lines: list[str] = []
     for plans, what in ((listed, "updates change the matches by"), (counted, "and their number by")):
-        if plans is counted and counted == listed:
-            continue
-        lines += [what, *(f"  {line}" for line in str(plans).splitlines()), *_reads(plans)]
+        lines += [what, *(f"  {line}" for line in str(plans).splitlines())]
+        lines += [line for line in _reads(plans) if line not in lines]
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 
 import numpy as np
 
@@ -14,10 +15,13 @@ from bigjoin.query.plan import Plan
 
 
 class Batched:
-    """A plan bound to an index, which counts and lists as compiled loops do; its seeds are the tuples of the first atom."""
+    """A plan bound to an index, which counts and lists as compiled loops do; its seeds are the tuples of the first atom.
 
-    def __init__(self, plan: Plan, index: Relations) -> None:
-        self.plan = bind(plan, index)
+    A count that comes to more than `most` prefixes before the last step is given up: TooManyPrefixesError.
+    """
+
+    def __init__(self, plan: Plan, index: Relations, most: float = inf) -> None:
+        self.plan, self.most = bind(plan, index), most
         self.attributes = list(plan.attributes)
         self.tally = np.zeros(2 * (len(plan.steps) + 1), np.int64)
 
@@ -27,7 +31,7 @@ class Batched:
 
     def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
         """Return the count for some ranges of seeds, and say after each that it is done."""
-        total, tally = 0, Tally.of(self.plan)
+        total, tally = 0, Tally.of(self.plan, self.most)
         for first, last, *_ in ranges:
             total += count_matches(self.plan, [(first, last)], tally=tally)
             progress(1)

@@ -9,6 +9,7 @@ from math import factorial, prod
 
 from bigjoin.planner.column_orders import extender
 from bigjoin.planner.draft import Draft
+from bigjoin.query.delta import unversioned
 from bigjoin.query.plan import Extender
 from bigjoin.query.query import Atom, Comparison
 
@@ -249,4 +250,4 @@ class Estimate:
 
 def _reads(atom: Atom) -> tuple[str, int]:
     """Return what tells lists of a relation's pairs from those of its rows."""
-    return atom.relation, len(atom.attributes)
+    return unversioned(atom.relation)[0], len(atom.attributes)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bigjoin.query.plan import Extender, Plan, Restriction, Step
+from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Step
 from bigjoin.query.query import Query
 
 
@@ -90,16 +90,16 @@ class CountPlan:
 
 def nest_of(plan: Plan) -> Loop:
     """Return a plan as a nest, each step inside the one before."""
-    steps = [*_seed_steps(plan), *plan.steps]
+    steps = [*seed_steps(plan.seed), *plan.steps]
     loop = Loop(steps[-1])
     for step in reversed(steps[:-1]):
         loop = Loop(step, (loop,))
     return loop
 
 
-def _seed_steps(plan: Plan) -> Iterator[Step]:
+def seed_steps(seed: Seed) -> Iterator[Step]:
     """Give a step for each attribute of the seed's atom, with what that attribute decides."""
-    seed, atom = plan.seed, plan.seed.extender.atom
+    atom = seed.extender.atom
     columns = seed.extender.columns
     for i, attribute in enumerate(seed.attributes):
         bound = seed.attributes[: i + 1]

@@ -50,7 +50,7 @@ class Extender:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The attributes that have to be bound before it can be told whether it holds: its own, and those of the seed's tuple."""
+        """The attributes that tell whether it holds: its own, and for LATER those of the seed's tuple."""
         return (*self.key, self.attribute, *self.after)
 
     def __str__(self) -> str:

@@ -185,7 +185,7 @@ def keys_of(src: Numbers, dst: Numbers) -> NDArray[np.uint64]:
 
 
 def _given(updates: Updates, types: Mapping[str, pa.DataType], source: str) -> pa.Table:
-    """Return the columns of updates that the graph's rows have, NULL where they do not say; it has as many rows as there are."""
+    """Return the columns that the graph's rows have, a row for each update, NULL where it does not say."""
     given = updates.properties
     left_out = [n for n in given.column_names if n not in types and n != RELATION]
     if left_out:

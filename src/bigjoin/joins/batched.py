@@ -17,12 +17,13 @@ from bigjoin.query.plan import Plan
 class Batched:
     """A plan bound to an index, which counts and lists as compiled loops do; its seeds are the tuples of the first atom.
 
-    A count that comes to more than `most` prefixes before the last step is given up: TooManyPrefixesError.
+    A count that comes to more than `most` prefixes before the last step is given up: TooManyPrefixesError. The last `tails`
+    attributes are given as lists, of one value each.
     """
 
-    def __init__(self, plan: Plan, index: Relations, most: float = inf) -> None:
+    def __init__(self, plan: Plan, index: Relations, *, most: float = inf, tails: int = 0) -> None:
         self.plan, self.most = bind(plan, index), most
-        self.attributes = list(plan.attributes)
+        self.attributes = list(plan.attributes[: len(plan.attributes) - tails])
         self.tally = np.zeros(2 * (len(plan.steps) + 1), np.int64)
 
     def ranges(self, parts: int) -> list[Range]:
@@ -41,5 +42,8 @@ class Batched:
     def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[Rows]:
         """Give the matches of ranges of seeds, at most `size` at a time."""
         for first, last, *_ in ranges:
-            yield from (Rows(found) for found in matches(self.plan, [(first, last)], batch_size=size))
+            for found in matches(self.plan, [(first, last)], batch_size=size):
+                width = len(self.attributes)
+                ones = np.ones(found.shape[1], np.int64)
+                yield Rows(found[:width], tuple((ones, tail) for tail in found[width:]))
             progress(1)

@@ -68,6 +68,14 @@ class Term:
     attributes: tuple[str, ...]
 
     @property
+    def tails(self) -> tuple[str, ...]:
+        """The attributes whose loops have nothing inside, of a chain that ends in loops side by side: lists, if factorized."""
+        loop = self.root
+        while len(loop.inner) == 1 and loop.inner[0].inner:
+            loop = loop.inner[0]
+        return tuple(inner.attribute for inner in loop.inner)
+
+    @property
     def restrictions(self) -> tuple[Restriction, ...]:
         return tuple(dict.fromkeys(r for loop in self.root.walk() for r in loop.step.restrictions))
 

@@ -7,7 +7,7 @@ is drawn from one `Random`, so that a seed names a question.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
+from itertools import product, zip_longest
 from random import Random
 
 import pyarrow as pa
@@ -27,13 +27,12 @@ def literal(value) -> str:
 
 def draw_rule(random: Random, ids: list, *, rows: bool, injective: bool) -> str:
     """A connected rule over `edge`; where its rows have ids, they have a property w, and atoms may name them."""
+    if random.random() < 0.3:
+        return _symmetric_rule(random, rows=rows)
     names = "abcd"[: random.choice([1, 2, 2, 3, 3, 3, 4])]
-    pairs = [
-        random.choice([(a, names[random.randrange(i)]), (names[random.randrange(i)], a)]) for i, a in enumerate(names) if i
-    ]
-    any_pair = [(random.choice(names), random.choice(names)) for _ in range(random.choice([0, 0, 1, 2]))]
-    pairs += any_pair or ([] if pairs else [(names[0], names[0])])
-    pairs += [(names[0], names[0])] * (random.random() < 0.25)
+    pairs = [random.choice([(a, b), (b, a)]) for i, a in enumerate(names) if i for b in [random.choice(names[:i])]]
+    pairs += [(random.choice(names), random.choice(names)) for _ in range(random.choice([0, 0, 1, 2]))]
+    pairs += [(names[0], names[0])] * (not pairs or random.random() < 0.25)
     random.shuffle(pairs)
     few = "ef" if len(names) < 4 else "e"
     body, edges = [], set()
@@ -58,6 +57,19 @@ def draw_rule(random: Random, ids: list, *, rows: bool, injective: bool) -> str:
         left, right = random.choice(sorted(edges)), random.choice([*(f"{e}.w" for e in sorted(edges)), "3"])
         body.append(f"{left}.w {random.choice(OPERATORS)} {right}")
     return f"q({','.join([*sorted({x for pair in pairs for x in pair}), *sorted(edges)])}) := {', '.join(body)}"
+
+
+def _symmetric_rule(random: Random, *, rows: bool) -> str:
+    """A star or a cycle, perhaps with loops: atoms that symmetries exchange share delta queries, which is a path by itself."""
+    names = "abcd"[: random.choice([2, 3, 3, 4])]
+    around = list(zip(names, names[1:] + names[:1], strict=True))
+    pairs = random.choice([[("a", x) for x in names[1:]], [(x, "a") for x in names[1:]], around])
+    loops = random.choice(["", "a", "a", names[1:], names])
+    edges = "efg"[: len(pairs)] if rows and len(pairs) < 3 and random.random() < 0.4 else ""
+    body = [f"edge({a},{b},{e})" if e else f"edge({a},{b})" for (a, b), e in zip_longest(pairs, edges)]
+    body += [f"edge({a},{a})" for a in loops]
+    random.shuffle(body)
+    return f"q({','.join([*names, *edges])}) := {', '.join(body)}"
 
 
 class Question:

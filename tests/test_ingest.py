@@ -416,7 +416,7 @@ def test_ids_of_unusual_types_come_back_as_they_were(kind, tmp_path):
 def test_updates_have_ids_of_the_sort_that_the_graph_has(tmp_path):
     """A time is no text, and a day no time: as they are spelled, they may be the ids of others."""
     day = datetime.date(2024, 5, 1)
-    for ids, given in [
+    for ids, other in [
         (pa.array(["2024-05-01"]), pa.array([day])),
         (pa.array(["2024-05-01"]), pa.array([datetime.datetime(2024, 5, 1)], pa.timestamp("us"))),
         (pa.array([day]).cast(pa.timestamp("us")), pa.array([day])),
@@ -426,7 +426,7 @@ def test_updates_have_ids_of_the_sort_that_the_graph_has(tmp_path):
         index = build_index(pa.table({"src": ids, "dst": ids}), folder / "index")
         watching = Monitor(index.path, {}, spark=None, initial=lambda *_: 0)
         with pytest.raises(SourceError, match=r"column 'src' of the updates is .*, and the ids of the graph are .*: cast it"):
-            watching.apply(pa.table({"src": given, "dst": given, "op": ["+"]}))
+            watching.apply(pa.table({"src": other, "dst": other, "op": ["+"]}))
         assert watching.apply(pa.table({"src": ids.cast(pa.string()), "dst": ids, "op": ["-"]})).fate.deleted == 1
 
 

@@ -104,8 +104,8 @@ def _refuse_finer(values: pa.Array, kind: pa.DataType, *, column: str, source: s
     if len(finer):
         unit = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}.get(kind.unit, kind.unit)
         raise SourceError(
-            f"column {column!r} of {source} holds {finer.cast(pa.string())[0]}, and times that are ids are kept in whole {unit}: "
-            "round it, or cast it to an integer or to text"
+            f"column {column!r} of {source} holds {finer.cast(pa.string())[0]}, and ids that are times are in whole {unit}: "
+            "round it, or cast it to text"
         ) from None
 
 

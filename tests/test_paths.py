@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -38,7 +39,7 @@ from tests.test_updates import LENGTH, Model
 from tests.treatments import interpreted, total
 
 QUESTIONS = range(24)
-"""Of each static path. The loops are run as plain Python, which need not be compiled; the kernels that they call are compiled."""
+"""Of each static path. The loops are run as plain Python, the kernels that they call are compiled."""
 HISTORIES = range(20)
 """Of each way to run delta queries, with compaction after every epoch and without."""
 WITHOUT_JIT = range(100, 104)
@@ -160,9 +161,7 @@ def test_histories_are_followed_along_every_path(execution, compaction, seed, tm
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_thousand_questions_and_histories_along_every_path(tmp_path):
     """1,000 questions along six paths, and as many histories, each by one of the executions and one kind of compaction."""
-    ways = [
-        (execution, compaction) for execution in ("batched", "compiled", "compiled, too large") for compaction in COMPACTION
-    ]
+    ways = list(product(["batched", "compiled", "compiled, too large"], COMPACTION))
     for seed in range(1000, 2000):
         question = Question(seed)
         index = build_index(question.table(), tmp_path / f"{seed}", directed=question.directed)
@@ -181,21 +180,11 @@ def test_a_thousand_questions_and_histories_along_every_path(tmp_path):
 @pytest.mark.skipif(not JIT, reason="is the process without")
 def test_every_path_without_the_jit(tmp_path):
     """In a process of its own: 4 questions along each static path, and 4 histories of each execution and kind of compaction."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        __file__,
-        "-k",
-        "along_every_path",
-        "-m",
-        "not slow",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "along_every_path"]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, __file__], env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout[-3000:]
     assert f"{len(WITHOUT_JIT) * (2 * len(STATIC) + 3 * len(COMPACTION))} passed" in done.stdout
 
@@ -307,18 +296,15 @@ def test_a_catalogue_may_say_nothing(seed, tmp_path):
 def test_columns_that_are_lists_follow_from_the_query_alone(seed, tmp_path):
     """30 questions, each of graphs of three sizes and of one that is assumed: explain says of all of them the same."""
     question, random, found = Question(seed), Random(seed), set()
+    many = [*question.ids, *(f"{i}" if isinstance(question.ids[0], str) else i for i in range(200, 250))]
     for size in (1, 6, 300):
-        many = Question(seed)
-        many.ids = (
-            question.ids if size < 300 else [f"{i}" for i in range(50)] if isinstance(question.ids[0], str) else range(50)
-        )
-        table = question.table(many.draw_rows(random, size))
+        question.ids = many if size == 300 else question.ids
+        table = question.table(question.draw_rows(random, size))
         known = build_index(table, tmp_path / str(size), directed=question.directed).statistics
         found.add(factorized_plan(question.query, known).tails)
         shown = [line for line in explain(question.query, known).splitlines() if line.startswith("factorized, a row has ")]
-        lists = {
-            name.removeprefix("list of ") for name in shown[0].split(" has ")[1].split(", ") if name.startswith("list of ")
-        }
+        columns = shown[0].removeprefix("factorized, a row has ").split(", ")
+        lists = {name.removeprefix("list of ") for name in columns if name.startswith("list of ")}
         assert lists == set(factorized_plan(question.query, known).tails) & set(question.query.columns)
     if question.has_rows:
         assumed = assumed_graph(symmetric=not question.directed, properties=["w"])
@@ -335,8 +321,7 @@ def test_three_stars_have_one_schema(spark):
         with bj.Graph(table, spark=spark) as graph:
             frame = graph.find("3-star", factorized=True)
             degrees = Counter(a for a, _ in edges)
-            assert sum(len(row.a2) * len(row.a3) * len(row.a4) for row in frame.collect()) == sum(
-                d**3 for d in degrees.values()
-            )
+            found = sum(len(row.a2) * len(row.a3) * len(row.a4) for row in frame.collect())
+            assert found == sum(degree**3 for degree in degrees.values())
             schemas.append(frame.schema.simpleString())
     assert schemas == ["struct<a1:bigint,a2:array<bigint>,a3:array<bigint>,a4:array<bigint>>"] * 2

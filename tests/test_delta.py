@@ -126,6 +126,19 @@ def by_loops(dq, phase, size, *, listing):
         return [rows.prefixes.copy() for rows in found.rows(found.ranges(3), size)]
 
 
+def by_nests(counted, epochs):
+    """What delta queries come to by the nests that count them, which are divided together."""
+    found: Counter = Counter()
+    with mock.patch.object(compiled, "load", interpreted):
+        for signed, phase in epochs.phases(counted):
+            for term in signed.dq.nests.terms:
+                counting = Counting(term, signed.dq.nests.query, phase)
+                number = term.times * counting.count(counting.ranges(3))
+                found[signed.dq.nests.divisor] += signed.sign * signed.each * number
+    assert all(number % divisor == 0 for divisor, number in found.items()), (found, str(counted))
+    return sum(number // divisor for divisor, number in found.items())
+
+
 def spread(dq, phase, size, *, listing):
     return on_a_cluster(Simulated, dq, phase, size, listing)
 
@@ -162,6 +175,7 @@ def check(history, size, run):
         listed, counted = (delta_plan(history.query, epochs.index.statistics, listing=way) for way in (True, False))
         for states in epochs:
             wanted = history.change(*states)
+            assert by_nests(counted, epochs) == sum(wanted.values()), str(counted)
             number = sum(s.sign * s.each * run(s.dq, phase, size, listing=False) for s, phase in epochs.phases(counted))
             assert number == sum(wanted.values()), str(counted)
             found: Counter = Counter()

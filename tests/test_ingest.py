@@ -8,6 +8,7 @@ import tempfile
 import uuid
 from collections import Counter
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,9 @@ from bigjoin.ingest import ids as ids_module
 from bigjoin.ingest import memory, vertices
 from bigjoin.ingest.copy import copy
 from bigjoin.ingest.ids import sort_order
+from bigjoin.languages import parse
+from bigjoin.relations import Relations
+from bigjoin.streaming.monitor import Monitor
 
 KINDS = {
     "long": lambda n: n - 5,
@@ -305,6 +309,125 @@ def test_zoned_times_are_ids_by_their_instant(tmp_path):
     assert index.statistics.relations["edge"].tuples == 24
     stored = index.dictionaries["vertex"].ids.cast(pa.int64()).to_pylist()
     assert [stored[i] for i in np.argsort(index.dictionaries["vertex"].ranks)] == sorted(stored)
+
+
+MOMENT = 1_700_000_000_000_000_000
+"""In nanoseconds."""
+
+
+def edges_between(ids, folder):
+    build_index(pa.table({"src": ids, "dst": ids[::-1]}), folder / "index")
+
+
+def edges_of_parquet(ids, folder):
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"src": ids, "dst": ids[::-1]}), folder / "edges.parquet")
+    build_index(folder / "edges.parquet", folder / "index")
+
+
+def vertices_beside_edges(ids, folder):
+    ends = pa.array([MOMENT, MOMENT + 1000]).cast(ids.type)
+    build_index(pa.table({"src": ends, "dst": ends}), folder / "index", vertices=pa.table({"id": ids, "n": range(len(ids))}))
+
+
+def updates_of_edges(ids, folder):
+    ends = pa.array([MOMENT, MOMENT + 1000]).cast(ids.type)
+    index = build_index(pa.table({"src": ends, "dst": ends}), folder / "index")
+    watching = Monitor(index.path, {}, spark=None, initial=lambda *_: 0)
+    watching.apply(pa.table({"src": ids, "dst": ids[::-1], "op": ["+"] * len(ids)}))
+
+
+def relations_of_times(ids, folder):
+    del folder
+    Relations({"r": pa.table({"x": ids, "y": range(len(ids))})})._index_for(parse("q(a,b) := r(a,b)"))
+
+
+SOURCES = [edges_between, edges_of_parquet, vertices_beside_edges, updates_of_edges, relations_of_times]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_times_that_are_no_whole_microseconds_are_refused_as_ids(source, zone, tmp_path):
+    """Results have microseconds, so that two such ids could come back as one."""
+    kind = pa.timestamp("ns", zone)
+    source(pa.array([MOMENT, None, MOMENT + 1000]).cast(kind).drop_null(), tmp_path)  # these are whole
+    finer = pa.array([MOMENT, MOMENT + 2000, MOMENT + 2001]).cast(kind)
+    with pytest.raises(
+        SourceError, match=r"column '(src|id|x)' of .* holds 2023-11-1\d .*:20.000002001.* in whole microseconds"
+    ):
+        source(finer, tmp_path / "finer")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_come_back_as_they_were(unit, tmp_path):
+    whole = [1_700_000_000 + i for i in range(4)]
+    ids = pa.array([second * 10 ** (3 * ["s", "ms", "us", "ns"].index(unit)) for second in whole]).cast(pa.timestamp(unit))
+    index = build_index(pa.table({"src": ids[:3], "dst": ids[1:]}), tmp_path / "index")
+    wanted = [datetime.datetime.fromtimestamp(second, datetime.UTC).replace(tzinfo=None) for second in whole]
+    assert decoded(index, "edge", (0, 1)) == list(pairwise(wanted))
+    assert index.dictionaries["vertex"].type == pa.timestamp("us")
+
+
+CHANGING = {
+    "beyond signed 64 bits": pa.array([2**63, 1], pa.uint64()),
+    "beyond signed 64 bits: cast it": pa.array([2**63, 1], pa.uint64()).dictionary_encode(),
+    "does not fit decimal128": pa.array([Decimal(10) ** 50, Decimal(1)], pa.decimal256(76, 0)),
+    r"is decimal256\(76, 40\)": pa.array([Decimal("1e-40"), Decimal("2e-40")], pa.decimal256(76, 40)),
+    "is double; ids are": pa.array([float("nan"), -0.0]),
+    "is halffloat; ids are": pa.array(np.array([1, 2], np.float16)),
+    "is bool; ids are": pa.array([True, False]),
+    r"is duration\[ns\]; ids are": pa.array([1, 2]).cast(pa.duration("ns")),
+    r"is time64\[ns\]; ids are": pa.array([1, 2]).cast(pa.time64("ns")),
+    "does not fit date32": pa.array([86_400_005, 5]).cast(pa.timestamp("ms")).view(pa.date64()),
+    r"does not fit timestamp\[us\]": pa.array([2**60, 5]).cast(pa.timestamp("s")),
+}
+
+
+@pytest.mark.parametrize("said", CHANGING)
+def test_ids_that_would_change_on_the_way_are_refused(said, tmp_path):
+    with pytest.raises(SourceError, match=f"column 'src' of the table .*{said}"):
+        edges_between(CHANGING[said], tmp_path)
+
+
+KEPT = {
+    "dictionary": pa.array(["x", "é"]).dictionary_encode(),
+    "string_view": pa.array(["x", "é"], pa.string_view()),
+    "large_string": pa.array(["x", "é"], pa.large_string()),
+    "binary_view": pa.array([b"x", b"\xff"], pa.binary_view()),
+    "fixed_size_binary": pa.array([b"xy", b"\xff\x00"], pa.binary(2)),
+    "uint64": pa.array([2**63 - 1, 1], pa.uint64()),
+    "decimal256": pa.array([Decimal(10) ** 30, Decimal(1)], pa.decimal256(40, 0)),
+    "date64": pa.array([datetime.date(2024, 5, 1), datetime.date(1, 1, 1)], pa.date64()),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_ids_of_unusual_types_come_back_as_they_were(kind, tmp_path):
+    ids = KEPT[kind]
+    one, other = ids.to_pylist()
+    exchanged = pa.array([other, one]).dictionary_encode() if kind == "dictionary" else pa.array([other, one], ids.type)
+    edges = pa.table({"src": ids, "dst": exchanged})
+    index = build_index(edges, tmp_path / "index")
+    assert sorted(decoded(index, "edge", (0, 1))) == sorted([(one, other), (other, one)])
+    epoch = Monitor(index.path, {}, spark=None, initial=lambda *_: 0).apply(edges.append_column("op", pa.array(["-", "-"])))
+    assert (epoch.fate.deleted, epoch.fate.absent) == (2, 0)
+
+
+def test_updates_have_ids_of_the_sort_that_the_graph_has(tmp_path):
+    """A time is no text, and a day no time: as they are spelled, they may be the ids of others."""
+    day = datetime.date(2024, 5, 1)
+    for ids, other in [
+        (pa.array(["2024-05-01"]), pa.array([day])),
+        (pa.array(["2024-05-01"]), pa.array([datetime.datetime(2024, 5, 1)], pa.timestamp("us"))),
+        (pa.array([day]).cast(pa.timestamp("us")), pa.array([day])),
+        (pa.array([day]), pa.array([Decimal(5)])),
+    ]:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        index = build_index(pa.table({"src": ids, "dst": ids}), folder / "index")
+        watching = Monitor(index.path, {}, spark=None, initial=lambda *_: 0)
+        with pytest.raises(SourceError, match=r"column 'src' of the updates is .*, and the ids of the graph are .*: cast it"):
+            watching.apply(pa.table({"src": other, "dst": other, "op": ["+"]}))
+        assert watching.apply(pa.table({"src": ids.cast(pa.string()), "dst": ids, "op": ["-"]})).fate.deleted == 1
 
 
 def test_missing_uuids_are_nulls(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from math import comb, perm
 from random import Random
 from threading import Event, Thread
 from unittest import mock
@@ -28,8 +29,8 @@ from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.monitor import Monitor, Watched
 from bigjoin.streaming.watch import watch_folder
 from bigjoin.streaming.window import Window
-from tests.oracles import naive
-from tests.treatments import interpreted, plain
+from tests.questions import FLAGS, canonical, draw_rule, matches
+from tests.treatments import interpreted
 
 PAIRS = [
     "q(a,b,c) := edge(a,b), edge(b,c), edge(c,a)",
@@ -52,9 +53,12 @@ LENGTH = 3
 
 
 class Model:
-    """A graph as a list of rows (src, dst, w, t, number), changed one update after the other."""
+    """A graph as a list of rows (src, dst, w, t, number), changed one update after the other.
 
-    def __init__(self, random):
+    Its query is one of those above, or drawn like the rest.
+    """
+
+    def __init__(self, random, *, drawn=False):
         self.random = random
         self.ids, self.directed = random.choice(IDS), random.random() < 0.6
         self.rowwise, self.ordered = random.random() < 0.5, random.random() < 0.4
@@ -62,6 +66,9 @@ class Model:
         self.text = random.choice(ROWS if self.rowwise else PAIRS)
         flags = [{}, {}, {"distinct": True}, {"unique": True}] + ([] if self.rowwise else [{"induced": True}])
         self.flags = random.choice(flags)
+        if drawn:
+            self.flags = dict.fromkeys(random.choice(FLAGS), True)
+            self.text = draw_rule(random, self.ids, rows=self.rowwise, injective=bool(self.flags))
         self.query = parse(self.text, **self.flags)
         self.rows, self.numbers = [], 0
         self.base = [(*self.pair(), random.randrange(8), 0) for _ in range(random.choice([0, 0, 3, 8]))]
@@ -83,12 +90,14 @@ class Model:
         self.numbers += 1 if self.rowwise else 0  # a loop of the source keeps its number
 
     def updates(self, epoch):
-        """A table of updates, which are applied here."""
+        """A table of updates, which are applied here; it may lack columns that edges have, or have others."""
         drawn = []
+        lacking = self.random.choice(["", "", "", "w", "t", "wt"]) if self.rowwise else ""
         for _ in range(self.random.choice([0, 1, 3, 8])):
             insert, late = self.random.random() < 0.7, self.random.choice([0, 0, 0, 4])
             w = self.random.randrange(8) if insert or self.random.random() < 0.5 else None
             t = 2 * epoch + self.random.randrange(3) - late if insert else None
+            w, t = None if "w" in lacking else w, None if "t" in lacking else t
             drawn.append((*self.pair(), insert, w, t, self.random.randrange(4)))
         self.apply(sorted(drawn, key=lambda u: u[5] if self.ordered else u[2]))
         kind = pa.int64() if isinstance(self.ids[0], int) else pa.string()
@@ -100,13 +109,16 @@ class Model:
         if self.ordered:
             columns["s"] = pa.array([u[5] for u in drawn], pa.int64())
         if self.rowwise:
-            columns |= {name: pa.array([u[i] for u in drawn], pa.int64()) for name, i in (("w", 3), ("t", 4))}
+            given = [(name, i) for name, i in (("w", 3), ("t", 4)) if name not in lacking]
+            columns |= {name: pa.array([u[i] for u in drawn], pa.int64()) for name, i in given}
+            columns |= {"more": pa.nulls(len(drawn))} if self.random.random() < 0.1 else {}
         return pa.table(columns)
 
     def apply(self, updates):
         before, first = len(self.rows), self.numbers
         if self.window:
-            self.clock = max([self.clock, *(u[4] for u in updates if u[2] and (self.directed or u[0] != u[1]))])
+            timed = [u[4] for u in updates if u[2] and u[4] is not None and (self.directed or u[0] != u[1])]
+            self.clock = max([self.clock, *timed])
         kept = self.rows[:before]
         fresh = []
         for src, dst, insert, w, t, _ in updates:
@@ -114,7 +126,7 @@ class Model:
             if src == dst and not self.directed:
                 continue
             if insert:
-                late = self.window and t <= self.clock - LENGTH
+                late = self.window and t is not None and t <= self.clock - LENGTH
                 if not late and (self.rowwise or all(row[:2] != ends for row in kept + fresh)):
                     fresh.append((*ends, w, t, None))
             else:
@@ -122,7 +134,7 @@ class Model:
                 kept = [row for row in kept if row not in gone]
                 fresh = [row for row in fresh if row not in gone]
         if self.window:
-            kept = [row for row in kept if row[3] > self.clock - LENGTH]
+            kept = [row for row in kept if row[3] is None or row[3] > self.clock - LENGTH]
         self.rows = kept + [(*row[:4], first + i) for i, row in enumerate(fresh)]
         self.numbers = first + (len(fresh) if self.rowwise else 0)
 
@@ -135,19 +147,11 @@ class Model:
         return found
 
     def result(self):
-        options = {}
-        if self.rowwise:
-            domains = {name: "e" if i == 2 else "v" for atom in self.query.atoms for i, name in enumerate(atom.attributes)}
-            properties = {"e": {"w": {r[4]: r[2] for r in self.rows}, "t": {r[4]: r[3] for r in self.rows}}}
-            options = {"domains": domains, "properties": properties}
-        found = naive.matches({"edge": self.tuples}, *plain(self.query), **self.flags, symmetric=not self.directed, **options)
-        return Counter(found)
+        weights, times = ({row[4]: row[i] for row in self.rows} for i in (2, 3))
+        return matches(self.query, self.tuples, self.flags, weights, directed=self.directed, t=times)
 
     def canonical(self, row):
-        if not self.query.unique:
-            return row
-        group = naive.automorphisms(*plain(self.query), symmetric=not self.directed)
-        return min(tuple(row[i] for i in image) for image in group)
+        return canonical(self.query, row, directed=self.directed)
 
     def source(self):
         kind = pa.int64() if isinstance(self.ids[0], int) else pa.string()
@@ -483,3 +487,15 @@ def test_small_mistakes_are_told(tmp_path):
         order="at",
     )
     assert epoch.number == 1
+
+
+@pytest.mark.parametrize(("flags", "stars"), [({}, pow), ({"distinct": True}, perm), ({"unique": True}, comb)])
+@pytest.mark.parametrize("leaves", [5, 8])
+def test_stars_at_a_hub_are_counted_without_listing_them(leaves, flags, stars):
+    """An edge at a hub makes more stars than anybody could list: the leaves are counted by themselves."""
+    hub = 300
+    graph = bj.Graph(pa.table({"src": [0] * hub, "dst": list(range(1, hub + 1))}))
+    rows = updates((0, hub + 1, "+"), (0, hub + 2, "+"), (0, 1, "-"))
+    epoch = graph.apply(rows, f"{leaves}-star", listing=False, **flags)
+    before, between, after = (stars(degree, leaves) for degree in (hub, hub - 1, hub + 1))
+    assert (epoch.destroyed, epoch.created, epoch.count) == (before - between, after - between, after)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import log2
 from typing import Any
 
-from bigjoin.planner import count_plan, delta_plan, plan
+from bigjoin.planner import count_plan, delta_plan, factorized_plan, plan
 from bigjoin.planner.agm import agm_bound, cover_number, packing_number
 from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
-from bigjoin.query.query import Property, Query
+from bigjoin.query.query import Property, Query, attribute_of
 from bigjoin.query.statistics import Statistics, assumed_graph
 
 _MEANING = {
@@ -47,6 +47,8 @@ def explain(
         chosen = plan(part, known)
         lines += [*_rewriting(part, chosen, known), "", str(chosen), "", "a count is"]
         lines += [f"  {line}" for line in str(count_plan(part, known)).splitlines()]
+        if not (query.projects or query.optional):
+            lines += ["", _factorized(part, known)]
         lines += ["", *_delta(part, known)] if delta else []
     if any("code(" in line for line in lines):
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
@@ -69,14 +71,21 @@ def explain(
     return "\n".join(lines)
 
 
+def _factorized(query: Query, statistics: Statistics) -> str:
+    """Return which columns of factorized matches are lists: that follows from the query alone."""
+    tails = factorized_plan(query, statistics).tails
+    lists = [attribute_of(term) in tails for term in query.head]
+    columns = (f"list of {name}" if is_list else name for name, is_list in zip(query.columns, lists, strict=True))
+    return f"factorized, a row has {', '.join(columns)}"
+
+
 def _delta(query: Query, statistics: Statistics) -> list[str]:
-    """Return the delta queries, to list what updates change and, if these are others, to count it."""
+    """Return the delta queries, to list what updates change and to count it."""
     listed, counted = (delta_plan(query, statistics, listing=way) for way in (True, False))
-    lines = []
+    lines: list[str] = []
     for plans, what in ((listed, "updates change the matches by"), (counted, "and their number by")):
-        if plans is counted and counted == listed:
-            continue
-        lines += [what, *(f"  {line}" for line in str(plans).splitlines()), *_reads(plans)]
+        lines += [what, *(f"  {line}" for line in str(plans).splitlines())]
+        lines += [line for line in _reads(plans) if line not in lines]
     return lines
 
 

@@ -47,8 +47,6 @@ Session: TypeAlias = "SparkSession | Callable[[], SparkSession] | None"
 Held: TypeAlias = "DataFrame | list[pa.RecordBatch]"
 """Rows that are not in files: a DataFrame, or batches in memory."""
 
-MOST_SHARDS = 1 << 20
-
 LARGE = 1 << 29
 """Bytes beyond which Spark's tasks look through a text file to learn its types."""
 ALONE = 6_000_000

@@ -302,7 +302,11 @@ class Verbs(ABC):
         limit: int | None = None,
         factorized: bool = False,
     ) -> shared.Job:
-        steps = cache(partial(plan, query, index.statistics))
+
+        @cache
+        def steps(order: tuple[str, ...] | None = None) -> Plan:
+            return plan(query, index.statistics, order=order)
+
         term = factorized_plan(query, index.statistics) if factorized else Term(1, nest_of(steps()), steps().attributes)
         size = batch_size or BATCH_SIZE
         options: dict[str, Any] = {"tasks": workers or parallelism(self.spark), "batch_size": size, "limit": limit}

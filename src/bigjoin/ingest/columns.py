@@ -28,6 +28,8 @@ def property_type(kind: pa.DataType) -> pa.DataType | None:
     if kind in _BINARY or pa.types.is_fixed_size_binary(kind):
         return pa.binary()
     if pa.types.is_decimal(kind):
+        if kind.scale > 38:
+            return None
         return pa.decimal128(min(kind.precision, 38), kind.scale)
     if pa.types.is_date64(kind):
         return pa.date32()
@@ -42,12 +44,21 @@ def property_type(kind: pa.DataType) -> pa.DataType | None:
 
 def id_type(kind: pa.DataType, column: str, source: str) -> pa.DataType:
     """Return the type that ids of this type become, and refuse those that are no ids."""
-    becomes = property_type(kind)
+    becomes = joined_type(kind)
     if becomes is None or pa.types.is_floating(becomes) or pa.types.is_boolean(becomes):
         raise SourceError(
             f"column {column!r} of {source} is {kind}; ids are integers, text, UUIDs, decimals, dates or binary: cast it"
         )
     return becomes
+
+
+def joined_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type of values that are told apart and come back in results: times are in microseconds, as Spark has them.
+
+    What is finer is refused when it is cast, or else two values could come back as one.
+    """
+    becomes = property_type(kind)
+    return pa.timestamp("us", becomes.tz) if becomes is not None and pa.types.is_timestamp(becomes) else becomes
 
 
 def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
@@ -79,7 +90,23 @@ def cast(values: pa.Array, kind: pa.DataType, *, column: str, source: str) -> pa
     try:
         return values.cast(kind)
     except pa.ArrowInvalid as error:
+        times = pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind)
+        if times and _UNITS.index(values.type.unit) > _UNITS.index(kind.unit):
+            _refuse_finer(values, kind, column=column, source=source)
         raise SourceError(f"column {column!r} of {source} does not fit {kind}: {error}") from None
+
+
+def _refuse_finer(values: pa.Array, kind: pa.DataType, *, column: str, source: str) -> None:
+    """Refuse the first time that is no whole number of a type's unit, by its name."""
+    found = values.drop_null()
+    back = found.cast(kind, safe=False).cast(found.type, safe=False)
+    finer = found.filter(pc.not_equal(found, back))
+    if len(finer):
+        unit = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}.get(kind.unit, kind.unit)
+        raise SourceError(
+            f"column {column!r} of {source} holds {finer.cast(pa.string())[0]}, and ids that are times are in whole {unit}: "
+            "round it, or cast it to text"
+        ) from None
 
 
 def check_64_bits(largest: int | None, *, column: str, source: str) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bigjoin.errors import SourceError
-from bigjoin.ingest.columns import cast, check_64_bits, common_type, id_type, property_type
+from bigjoin.ingest.columns import cast, check_64_bits, common_type, id_type, joined_type, property_type
 from bigjoin.ingest.table import BATCH, Kind, Table, choose, from_text, to_text, warn_left_out
 
 SPLIT = 2**20
@@ -125,12 +125,12 @@ def _key_type(footers: list[Footer], keys: tuple[str, ...], source: str) -> pa.D
         for footer in footers:
             id_type(footer.types[name], name, source)
     kinds = [_shared_type(footers, name, source) for name in keys]
-    shared = common_type(kinds[0], kinds[-1])
+    shared = None if None in kinds else common_type(kinds[0], kinds[-1])
     if shared is None:
         raise SourceError(
             f"columns {keys[0]!r} and {keys[-1]!r} of {source} differ in type ({kinds[0]}, {kinds[-1]}): cast one of them"
         )
-    return shared
+    return joined_type(shared)
 
 
 def _shared_type(footers: list[Footer], name: str, source: str) -> pa.DataType | None:

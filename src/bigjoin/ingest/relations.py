@@ -24,7 +24,7 @@ from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import Dictionary, code_type, ranks_of
 from bigjoin.index.entries import DomainEntry, Manifest, RelationEntry, SourceEntry
 from bigjoin.index.run import Run
-from bigjoin.ingest.columns import cast, common_type, property_type
+from bigjoin.ingest.columns import cast, common_type, joined_type
 from bigjoin.ingest.ids import read_table, write_table
 from bigjoin.ingest.tuples import Tries
 from bigjoin.query.statistics import RelationStatistics, Statistics
@@ -264,7 +264,7 @@ def _common_type(domain: Domain, schemas: Mapping[str, pa.Schema]) -> pa.DataTyp
         given = schemas[relation].field(column).type
         if pa.types.is_null(given):  # a column without a value, of any type
             continue
-        kind = property_type(given)
+        kind = joined_type(given)
         if kind is None:
             raise SourceError(
                 f"column {column!r} of {relation!r} is {given}, whose values cannot be joined: cast it, or leave it out by "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 
 import numpy as np
 
@@ -14,11 +15,15 @@ from bigjoin.query.plan import Plan
 
 
 class Batched:
-    """A plan bound to an index, which counts and lists as compiled loops do; its seeds are the tuples of the first atom."""
+    """A plan bound to an index, which counts and lists as compiled loops do; its seeds are the tuples of the first atom.
 
-    def __init__(self, plan: Plan, index: Relations) -> None:
-        self.plan = bind(plan, index)
-        self.attributes = list(plan.attributes)
+    A count that comes to more than `most` prefixes before the last step is given up: TooManyPrefixesError. The last `tails`
+    attributes are given as lists, of one value each.
+    """
+
+    def __init__(self, plan: Plan, index: Relations, *, most: float = inf, tails: int = 0) -> None:
+        self.plan, self.most = bind(plan, index), most
+        self.attributes = list(plan.attributes[: len(plan.attributes) - tails])
         self.tally = np.zeros(2 * (len(plan.steps) + 1), np.int64)
 
     def ranges(self, parts: int) -> list[Range]:
@@ -27,7 +32,7 @@ class Batched:
 
     def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
         """Return the count for some ranges of seeds, and say after each that it is done."""
-        total, tally = 0, Tally.of(self.plan)
+        total, tally = 0, Tally.of(self.plan, self.most)
         for first, last, *_ in ranges:
             total += count_matches(self.plan, [(first, last)], tally=tally)
             progress(1)
@@ -37,5 +42,8 @@ class Batched:
     def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[Rows]:
         """Give the matches of ranges of seeds, at most `size` at a time."""
         for first, last, *_ in ranges:
-            yield from (Rows(found) for found in matches(self.plan, [(first, last)], batch_size=size))
+            for found in matches(self.plan, [(first, last)], batch_size=size):
+                width = len(self.attributes)
+                ones = np.ones(found.shape[1], np.int64)
+                yield Rows(found[:width], tuple((ones, tail) for tail in found[width:]))
             progress(1)

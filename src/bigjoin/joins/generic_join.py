@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.trie import Codes
@@ -16,6 +17,10 @@ from bigjoin.joins.bind import BoundPlan
 from bigjoin.joins.extend import Counted, count, count_extended, extend
 from bigjoin.joins.queue import Queue
 from bigjoin.joins.seeds import read_seeds
+
+
+class TooManyPrefixesError(Exception):
+    """A run was given up: it has come to more prefixes than it was to."""
 
 
 @dataclass(slots=True)
@@ -26,10 +31,18 @@ class Tally:
     candidates: list[int]
     peak: int = 0
     """Most prefixes that waited at one step."""
+    most: float = inf
+    """Prefixes, but for those of the last step, after which the run is given up."""
 
     @classmethod
-    def of(cls, plan: BoundPlan) -> Tally:
-        return cls([0] * (len(plan.steps) + 1), [0] * (len(plan.steps) + 1))
+    def of(cls, plan: BoundPlan, most: float = inf) -> Tally:
+        return cls([0] * (len(plan.steps) + 1), [0] * (len(plan.steps) + 1), most=most)
+
+    def reached(self, step: int, prefixes: int) -> None:
+        """Note that a step has come to further prefixes."""
+        self.prefixes[step] += prefixes
+        if sum(self.prefixes[:-1]) > self.most:
+            raise TooManyPrefixesError
 
 
 def matches(
@@ -97,7 +110,7 @@ def _batches(
                 seeds_left = False
                 continue
             tally.candidates[0] += read
-            tally.prefixes[0] += prefixes.shape[1]
+            tally.reached(0, prefixes.shape[1])
             target = 0
         else:
             batch = queues[depth].take(batch_size)
@@ -107,7 +120,7 @@ def _batches(
                 continue
             prefixes = extend(plan.steps[depth], batch)
             target = depth + 1
-            tally.prefixes[target] += prefixes.shape[1]
+            tally.reached(target, prefixes.shape[1])
         if last < 0:
             yield -1, prefixes
             continue

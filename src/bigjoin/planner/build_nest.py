@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
-from bigjoin.planner.build_steps import step_for
+from bigjoin.planner.build_steps import seed_of, step_for
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.search_nest import Node
-from bigjoin.query.nest import Counter, Loop
+from bigjoin.query.delta import resolved_seed
+from bigjoin.query.nest import Counter, Loop, seed_steps
 
 
 def build_nest(root: Node, draft: Draft) -> Loop:
-    """Return the nest of a draft."""
+    """Return the nest of a draft; the loops of a delta's attributes, if it is seeded with one, read its tuples."""
     draft = replace(draft, order=tuple(dict.fromkeys(a for path in paths(root) for a in path)))
+    seed = {step.attribute: step for step in seed_steps(resolved_seed(seed_of(draft)))} if draft.first is not None else {}
     numbers = count()
 
     def built(node: Node, path: tuple[str, ...], weights: tuple[int, ...], collects: int | None, around: int) -> Loop:
@@ -24,7 +26,7 @@ def build_nest(root: Node, draft: Draft) -> Loop:
         if node.collects:  # what joins the attribute to those around the counter is seen by the loop that uses the counter
             outer = {*path[:around], node.attribute}
             here = replace(draft, atoms=tuple(atom for atom in draft.atoms if not set(atom.attributes) <= outer))
-        step = step_for(node.attribute, path, here, listing=not weights)
+        step = seed.get(node.attribute) or step_for(node.attribute, path, here, listing=not weights)
         inside = (*path, node.attribute)
         mine = [next(numbers) for _ in node.spines]
         counters = tuple(

@@ -18,7 +18,7 @@ _Part = TypeVar("_Part", Atom, Comparison)
 
 def build_steps(draft: Draft) -> Draft:
     """Set the plan."""
-    seed = _seed(draft)
+    seed = seed_of(draft)
     bound = seed.attributes
     steps = []
     for attribute in draft.order[len(bound) :]:
@@ -27,8 +27,8 @@ def build_steps(draft: Draft) -> Draft:
     return replace(draft, plan=Plan(draft.query, seed, tuple(steps)))
 
 
-def _seed(draft: Draft) -> Seed:
-    """Seed from the widest atom whose attributes begin the order (or as wide as was chosen), the smallest among equals.
+def seed_of(draft: Draft) -> Seed:
+    """Return the seed: the widest atom whose attributes begin the order (or as wide as was chosen), the smallest among equals.
 
     An order that no atom begins (only a caller can ask for one) starts from the values of its first attribute.
     """

@@ -7,15 +7,17 @@ from dataclasses import replace
 from itertools import islice
 
 from bigjoin.errors import QueryError
-from bigjoin.planner.break_symmetry import break_symmetry
+from bigjoin.planner.break_symmetry import break_symmetry, restricted
 from bigjoin.planner.build_steps import build_steps
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.isomorphism import Shape, renaming, renamings
 from bigjoin.planner.keep_distinct import keep_distinct
 from bigjoin.planner.order_attributes import order_attributes
-from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image, unversioned, versioned
-from bigjoin.query.plan import Extender, Plan, Restriction, Version
+from bigjoin.planner.plan_count import plan_counts
+from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image, resolved, resolved_seed, versioned
+from bigjoin.query.nest import CountPlan, Loop
+from bigjoin.query.plan import Extender, Plan, Restriction, Step, Version
 from bigjoin.query.query import Atom, Query
 from bigjoin.query.statistics import Statistics, assumed_graph
 from bigjoin.query.view import view_of
@@ -37,27 +39,32 @@ def plan_delta(draft: Draft, changing: Collection[str], *, listing: bool) -> Del
     negated = any(atom.negated for atom in draft.atoms)
     if not negated and (listing or draft.query.injective):
         orbits = _orbits(draft, seeded)
-        forms = list(islice(_symmetries(draft), MANY + 1)) if draft.query.unique else []
+        forms = list(islice(_symmetries(draft), MANY + 1)) if draft.query.unique and listing else []
         if len(orbits) < len(seeded) and len(forms) <= MANY:
-            return _by_updates(draft, orbits, forms)
+            return _by_updates(draft, orbits, forms, listing=listing)
+    return _by_atoms(draft, seeded, listing=listing)
+
+
+def _by_atoms(draft: Draft, seeded: Sequence[Atom], *, listing: bool) -> DeltaPlan:
+    """Return one query for each atom: those before it read the new version, those after it the old one."""
+    drafts = []
+    for at, atom in enumerate(seeded):
+        others = []
+        for other in draft.atoms:
+            if other in seeded[:at]:
+                others.append(_at(other, Version.NEW))
+            elif other in seeded[at + 1 :]:
+                others.append(_at(other, Version.OLD))
+            elif other is not atom and not _implies(atom, other):
+                others.append(_at(other, Version.EITHER))
+        drafts.append(_seeded(draft, atom, others))
+    nests: Sequence[CountPlan | None] = [None] * len(seeded) if listing else _nests(drafts, draft)
     restrictions = break_symmetry(order_attributes(draft)).restrictions
-    queries = tuple(_by_atoms(draft, atom, seeded, restrictions) for atom in seeded)
-    return DeltaPlan(draft.query, queries, consolidates=negated)
-
-
-def _by_atoms(draft: Draft, atom: Atom, seeded: Sequence[Atom], restrictions: Sequence[Restriction]) -> DeltaQuery:
-    """Return the query of one atom: those before it read the new version, those after it the old one."""
-    at = seeded.index(atom)
-    others = []
-    for other in draft.atoms:
-        if other in seeded[:at]:
-            others.append(_at(other, Version.NEW))
-        elif other in seeded[at + 1 :]:
-            others.append(_at(other, Version.OLD))
-        elif other is not atom and not _implies(atom, other):
-            others.append(_at(other, Version.EITHER))
-    plan = _plan(draft, atom, others, restrictions)
-    return DeltaQuery(atom, plan, sign=-1 if atom.negated else 1)
+    queries = tuple(
+        DeltaQuery(atom, _plan(drafted, restrictions), sign=-1 if atom.negated else 1, nests=counted)
+        for atom, drafted, counted in zip(seeded, drafts, nests, strict=True)
+    )
+    return DeltaPlan(draft.query, queries, consolidates=any(atom.negated for atom in draft.atoms))
 
 
 def _symmetries(draft: Draft) -> Iterator[dict[str, str]]:
@@ -65,7 +72,7 @@ def _symmetries(draft: Draft) -> Iterator[dict[str, str]]:
     return renamings(shape, shape)
 
 
-def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]], forms: Sequence[dict[str, str]]) -> DeltaPlan:
+def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]], forms: Sequence[dict[str, str]], *, listing: bool) -> DeltaPlan:
     """Return one query for each orbit of atoms: all others read either version, without what comes after the seed's tuple."""
     seeded = [atom for orbit in orbits for atom in orbit]
     relations = list(dict.fromkeys(_reads(atom) for atom in seeded))
@@ -80,12 +87,11 @@ def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]], forms: Sequence[
             if other in seeded and relations.index(_reads(other)) >= mine:
                 version = Version.LATER if _reads(other) == _reads(atom) else Version.DELTA
                 others.append(_at(replace(other, negated=True), version))
-        restrictions: Sequence[Restriction] = ()
-        if draft.query.unique:
-            marked = _marked(draft, atom)
-            restrictions = break_symmetry(replace(marked, order=_order(draft, atom))).restrictions
+        drafted, marked = _seeded(draft, atom, others), _marked(draft, atom)
+        restrictions = break_symmetry(replace(marked, order=drafted.order)).restrictions
+        nests = None if listing else _nests([drafted], marked)[0]
         images = () if draft.query.unique else tuple(_image(draft, orbit, member, seeded) for member in orbit)
-        queries.append(DeltaQuery(atom, _plan(draft, atom, others, restrictions), images=images))
+        queries.append(DeltaQuery(atom, _plan(drafted, restrictions), images=images, nests=nests))
     if not draft.query.unique:
         return DeltaPlan(draft.query, tuple(queries), by_updates=True)
     every = tuple(tuple(names.items()) for names in forms)
@@ -93,20 +99,49 @@ def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]], forms: Sequence[
     return DeltaPlan(draft.query, tuple(queries), by_updates=True, automorphisms=every, restrictions=wanted)
 
 
-def _plan(draft: Draft, atom: Atom, others: Sequence[Atom], restrictions: Sequence[Restriction]) -> Plan:
-    """Return the plan that is seeded with an atom's tuples in the delta, given the others with their versions."""
+def _seeded(draft: Draft, atom: Atom, others: Sequence[Atom]) -> Draft:
+    """Return the draft that is seeded with an atom's tuples in the delta, given the others with their versions."""
     first = replace(atom, relation=versioned(atom.relation, Version.DELTA), negated=False)
-    drafted = replace(
-        draft,
-        atoms=(first, *others),
-        order=_order(draft, atom),
-        first=first,
-        restrictions=tuple(restrictions),
-    )
+    return replace(draft, atoms=(first, *others), order=_order(draft, atom), first=first)
+
+
+def _plan(drafted: Draft, restrictions: Sequence[Restriction]) -> Plan:
+    """Return the plan of a seeded draft."""
+    drafted = replace(drafted, restrictions=tuple(restrictions))
     for transform in (drop_implied, keep_distinct, build_steps):
         drafted = transform(drafted)
     assert drafted.plan is not None
     return _resolved(drafted.plan)
+
+
+def _nests(drafts: Sequence[Draft], symmetric: Draft) -> list[CountPlan]:
+    """Return how seeded drafts are counted, which are divided together by a symmetry: that of another draft."""
+    options = (
+        ([replace(drafted, restrictions=option.restrictions) for drafted in drafts], divisor)
+        for option, divisor in restricted(symmetric)
+    )
+    return [
+        replace(nests, terms=tuple(replace(term, root=_loop(term.root)) for term in nests.terms))
+        for nests in plan_counts(options)
+    ]
+
+
+def _loop(root: Loop) -> Loop:
+    """Return a nest whose extenders say which version of which relation they read."""
+    seed = root.step.extenders[0].atom.attributes
+
+    def read(loop: Loop) -> Loop:
+        counters = tuple(replace(counter, spine=read(counter.spine)) for counter in loop.counters)
+        return replace(loop, step=_step(loop.step, seed), counters=counters, inner=tuple(read(inner) for inner in loop.inner))
+
+    return read(root)
+
+
+def _step(step: Step, seed: tuple[str, ...]) -> Step:
+    def read(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
+        return tuple(resolved(e, seed) for e in extenders)
+
+    return replace(step, extenders=read(step.extenders), excluders=read(step.excluders), checks=read(step.checks))
 
 
 def _order(draft: Draft, atom: Atom) -> tuple[str, ...]:
@@ -118,21 +153,8 @@ def _order(draft: Draft, atom: Atom) -> tuple[str, ...]:
 
 def _resolved(plan: Plan) -> Plan:
     """Return a plan whose extenders say which version of which relation they read."""
-
-    def read(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
-        return tuple(one(e) for e in extenders)
-
-    def one(e: Extender) -> Extender:
-        relation, version = unversioned(e.atom.relation)
-        after = seed if version is Version.LATER else ()
-        return replace(e, atom=replace(e.atom, relation=relation), version=version, after=after)
-
-    seed = plan.seed.extender.atom.attributes
-
-    steps = (replace(s, extenders=read(s.extenders), excluders=read(s.excluders), checks=read(s.checks)) for s in plan.steps)
-    return replace(
-        plan, seed=replace(plan.seed, extender=one(plan.seed.extender), checks=read(plan.seed.checks)), steps=tuple(steps)
-    )
+    first = plan.seed.extender.atom.attributes
+    return replace(plan, seed=resolved_seed(plan.seed), steps=tuple(_step(step, first) for step in plan.steps))
 
 
 def _orbits(draft: Draft, seeded: Sequence[Atom]) -> list[list[Atom]]:

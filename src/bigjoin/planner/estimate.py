@@ -9,6 +9,8 @@ from math import factorial, prod
 
 from bigjoin.planner.column_orders import extender
 from bigjoin.planner.draft import Draft
+from bigjoin.query.delta import unversioned
+from bigjoin.query.plan import Extender
 from bigjoin.query.query import Atom, Comparison
 
 CLOSURE = 0.05
@@ -19,6 +21,9 @@ LOOKUP = 8.0
 
 _SELECTIVITY = {"<": 0.5, "<=": 0.5, ">": 0.5, ">=": 0.5, "!=": 1.0, "=": 0.1}
 """How much a comparison leaves; one for equal ids is known better."""
+
+By = tuple[Atom, int]
+"""An atom, and the column in it of the key whose list is meant."""
 
 
 class Estimate:
@@ -112,9 +117,9 @@ class Estimate:
             )
         return estimate * labelled
 
-    def _joined_by(self, attribute: str, placed: tuple[str, ...]) -> dict[str, tuple[Atom, int]]:
+    def _joined_by(self, attribute: str, placed: tuple[str, ...]) -> dict[str, By]:
         """Return the attributes that an atom joins to this one, each with that atom and the column of the key in it."""
-        found: dict[str, tuple[Atom, int]] = {}
+        found: dict[str, By] = {}
         for atom in self.draft.positive:
             if attribute in atom.attributes:
                 for column, other in enumerate(atom.attributes):
@@ -125,7 +130,7 @@ class Estimate:
     def _joining(self, a: str, b: str) -> Atom | None:
         return next((atom for atom in self.draft.positive if {a, b} <= set(atom.attributes)), None)
 
-    def _length(self, by: tuple[Atom, int]) -> float:
+    def _length(self, by: By) -> float:
         """Estimate the length of an attribute's list, which is longer for one that was reached through an edge."""
         atom, column = by
         relation = self.statistics.of(atom)
@@ -137,43 +142,43 @@ class Estimate:
         lists = [s.typical for columns, s in relation.lists.items() if columns[:1] == (column,)]
         return lists[0] if lists else relation.tuples ** (1 / relation.arity)
 
-    def _pair(self, what: str, a: str, b: str, atom: Atom, neighbours: dict[str, tuple[Atom, int]]) -> float:
+    def _pair(self, what: str, a: str, b: str, atom: Atom, neighbours: dict[str, By]) -> float:
         """Return what the catalogue says of the lists of two attributes that an atom joins; else assume some clustering."""
-        by_a, by_b = neighbours[a], neighbours[b]
-        catalogue = self.statistics.of(atom).catalogue
-        if catalogue and {by_a[0].relation, by_b[0].relation} == {atom.relation} and len(atom.attributes) == 2:
-            if atom.attributes[0] != a:
-                by_a, by_b = by_b, by_a
-            return catalogue[f"{what}.{self._order(by_a)}.{self._order(by_b)}"]
-        lengths = self._length(by_a), self._length(by_b)
-        return min(lengths) * (CLOSURE if what == "shared" else 1.0)
+        by = (neighbours[a], neighbours[b]) if atom.attributes[0] == a else (neighbours[b], neighbours[a])
+        known = self._sampled(what, atom, by)
+        if known is not None:
+            return known
+        return min(map(self._length, by)) * (CLOSURE if what == "shared" else 1.0)
 
-    def _continued(self, a: str, b: str, atom: Atom, neighbours: dict[str, tuple[Atom, int]], third: str) -> float:
-        catalogue = self.statistics.of(atom).catalogue
-        relations = {neighbours[x][0].relation for x in (a, b, third)}
-        if catalogue and relations == {atom.relation} and len(atom.attributes) == 2:
-            by_a, by_b = neighbours[a], neighbours[b]
-            if atom.attributes[0] != a:
-                by_a, by_b = by_b, by_a
-            return catalogue[f"continued.{self._order(by_a)}.{self._order(by_b)}.{self._order(neighbours[third])}"]
-        return self._pair("shared", a, b, atom, neighbours) * CLOSURE
+    def _continued(self, a: str, b: str, atom: Atom, neighbours: dict[str, By], third: str) -> float:
+        """Return how many values that the lists of two attributes share are in the list of a third."""
+        by = (neighbours[a], neighbours[b]) if atom.attributes[0] == a else (neighbours[b], neighbours[a])
+        known = self._sampled("continued", atom, (*by, neighbours[third]))
+        return known if known is not None else self._pair("shared", a, b, atom, neighbours) * CLOSURE
 
-    def _wedge(self, a: str, b: str, neighbours: dict[str, tuple[Atom, int]], placed: Sequence[str]) -> float:
+    def _wedge(self, a: str, b: str, neighbours: dict[str, By], placed: Sequence[str]) -> float:
         """Estimate how many values the lists of two attributes share that a third one joins."""
         for centre in placed:
             first, second = self._joining(a, centre), self._joining(centre, b)
-            if centre in (a, b) or first is None or second is None or self.statistics.of(first).catalogue == {}:
+            if centre in (a, b) or first is None or second is None:
                 continue
-            relations = {first.relation, second.relation, neighbours[a][0].relation, neighbours[b][0].relation}
-            if len(relations) == 1 and len(first.attributes) == len(second.attributes) == 2:
-                place = first.attributes.index(centre)
-                middle = self._order((second, second.attributes.index(centre)))
-                name = f"wedge.{place}.{middle}.{self._order(neighbours[a])}.{self._order(neighbours[b])}"
-                return self.statistics.of(first).catalogue[name]
+            middle = (second, second.attributes.index(centre))
+            by = (middle, neighbours[a], neighbours[b])
+            known = self._sampled(f"wedge.{first.attributes.index(centre)}", first, by)
+            if known is not None:
+                return known
         return 0.0
 
-    def _order(self, by: tuple[Atom, int]) -> int:
-        return 0 if self.statistics.of(by[0]).symmetric else by[1]
+    def _sampled(self, what: str, atom: Atom, lists: Sequence[By]) -> float | None:
+        """Return what the catalogue says of lists whose keys an atom joins, or None where it says nothing.
+
+        It is about pairs of one relation: an atom with an edge id names that relation too, but reads its rows.
+        """
+        if len(atom.attributes) != 2 or any(_reads(other) != _reads(atom) for other, _ in lists):
+            return None
+        relation = self.statistics.of(atom)
+        columns = (0 if relation.symmetric else column for _, column in lists)
+        return relation.catalogue.get(".".join([what, *map(str, columns)]))
 
     def _reading(self, bound: frozenset[str], last: str, attribute: str) -> float:
         """Estimate what is looked at to find an attribute's extensions of one prefix, the last attribute of which varies.
@@ -196,10 +201,10 @@ class Estimate:
             if attribute in shortcut.atom.attributes and set(shortcut.atom.attributes) <= {*bound, attribute}:
                 served = extender(shortcut.atom, attribute, bound, self.statistics)
                 if served is not None:
-                    found.append((shortcut.atom, self.statistics.of(shortcut.atom).lists[served.columns].typical))
+                    found.append((shortcut.atom, self._typical(served)))
         return found
 
-    def _intersected(self, last: str, neighbours: dict[str, tuple[Atom, int]]) -> float:
+    def _intersected(self, last: str, neighbours: dict[str, By]) -> float:
         """Estimate what is looked at in the lists of two neighbours or more."""
         if last not in neighbours:
             return min(self._length(by) for by in neighbours.values())
@@ -220,13 +225,15 @@ class Estimate:
         lengths = [float(self._domain(attribute)), *(length for _, length in self._shortcuts(attribute, bound))]
         for atom in self.draft.positive:
             if attribute in atom.attributes and bound & set(atom.attributes):
-                relation = self.statistics.of(atom)
                 served = extender(atom, attribute, bound, self.statistics)
-                if served is None:
-                    continue
-                lists = relation.lists.get(served.columns)
-                lengths.append(lists.typical if lists else relation.tuples ** (1 / relation.arity))
+                lengths += [self._typical(served)] if served is not None else []
         return min(lengths)
+
+    def _typical(self, e: Extender) -> float:
+        """Return the typical length of an extender's lists."""
+        relation = self.statistics.of(e.atom)
+        lists = relation.lists.get(e.columns)
+        return lists.typical if lists is not None else float(relation.tuples ** (1 / relation.arity))
 
     def _selectivity(self, comparison: Comparison) -> float:
         if comparison.op == "=" and not comparison.properties:
@@ -239,3 +246,8 @@ class Estimate:
 
     def _domain(self, attribute: str) -> int:
         return self.statistics.domains[self.draft.domain(attribute)]
+
+
+def _reads(atom: Atom) -> tuple[str, int]:
+    """Return what tells lists of a relation's pairs from those of its rows."""
+    return unversioned(atom.relation)[0], len(atom.attributes)

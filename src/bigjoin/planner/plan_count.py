@@ -8,7 +8,7 @@ smaller queries, in which the two are one attribute (inclusion and exclusion). A
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import inf, log2
@@ -150,21 +150,30 @@ def _satisfies(a: str, b: str, draft: Draft) -> bool:
 
 def plan_count(draft: Draft) -> CountPlan:
     """Return the plan of a count, for a draft whose atoms and filters are simplified."""
-    best: tuple[float, int, tuple[Summand, ...]] = (inf, 1, ())
+    return plan_counts(([option], divisor) for option, divisor in restricted(draft))[0]
+
+
+def plan_counts(options: Iterable[tuple[Sequence[Draft], int]]) -> list[CountPlan]:
+    """Return the plans of counts that are added up and then divided: the drafts of the cheapest option, each by its nests."""
+    best: tuple[float, int, list[tuple[Draft, tuple[Summand, ...]]]] = (inf, 1, [])
     sums = Sums()
-    for option, divisor in restricted(draft):
+    for drafts, divisor in options:
         if best[2] and sums.looked_at >= MOST:
             break
-        ready = drop_implied(option)
-        cost, summands = sums.of(ready, frozenset(map(frozenset, apart(ready))))
+        cost, found = 0.0, []
+        for ready in map(drop_implied, drafts):
+            each, summands = sums.of(ready, frozenset(map(frozenset, apart(ready))))
+            cost += each
+            found.append((ready, summands))
         # Estimates hardly see how much shorter lists are beyond a bound, so a restriction is kept where it costs nothing.
-        best = min(best, (cost * (1 + KEEP * log2(divisor)), divisor, summands), key=lambda choice: choice[0])
-    _, divisor, summands = best
-    terms = []
-    for summand in summands:
-        attributes = tuple(dict.fromkeys(a for path in paths(summand.node) for a in path))
-        terms.append(Term(summand.times, build_nest(summand.node, summand.draft), attributes))
-    return CountPlan(draft.query, tuple(terms), divisor)
+        best = min(best, (cost * (1 + KEEP * log2(divisor)), divisor, found), key=lambda choice: choice[0])
+    _, divisor, found = best
+    return [CountPlan(draft.query, tuple(map(_term, summands)), divisor) for draft, summands in found]
+
+
+def _term(summand: Summand) -> Term:
+    attributes = tuple(dict.fromkeys(a for path in paths(summand.node) for a in path))
+    return Term(summand.times, build_nest(summand.node, summand.draft), attributes)
 
 
 def _differing(draft: Draft, pairs: frozenset[Pair]) -> Draft:
@@ -230,7 +239,9 @@ def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:
     atoms = tuple(dict.fromkeys(canonical_atom(atom.renamed(full), draft) for atom in draft.atoms))
     filters = tuple(dict.fromkeys(f.renamed(full).canonical() for f in draft.filters))
     limits = tuple(dict.fromkeys(replace(r, smaller=full[r.smaller], larger=full[r.larger]) for r in draft.restrictions))
-    merged = add_shortcuts(replace(draft, atoms=atoms, filters=filters, restrictions=limits))
+    first = None if draft.first is None else canonical_atom(draft.first.renamed(full), draft)
+    order = tuple(dict.fromkeys(full[a] for a in draft.order))
+    merged = add_shortcuts(replace(draft, atoms=atoms, filters=filters, restrictions=limits, first=first, order=order))
     loops = (a for a in atoms if not a.negated and len(a.attributes) > 1 and len(set(a.attributes[:2])) == 1)
     if any(
         draft.statistics.relation(a.relation).loops == 0 and draft.statistics.relation(a.relation).arity == 2 for a in loops

@@ -20,6 +20,8 @@ from math import inf
 from bigjoin.planner.column_orders import extender
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.estimate import Estimate
+from bigjoin.query.delta import unversioned
+from bigjoin.query.plan import Version
 from bigjoin.query.query import Atom, Comparison
 
 WHOLE = 6
@@ -79,14 +81,25 @@ class Search:
         draft = self.draft
         scopes: list[Iterable[str]] = [part.attributes for part in draft.parts]
         scopes += [(r.smaller, r.larger) for r in draft.restrictions] + list(self.apart)
+        if draft.first is not None:  # what is later is so by the seed's tuple: it cannot be kept for one attribute alone
+            later = [atom for atom in draft.atoms if unversioned(atom.relation)[1] is Version.LATER]
+            scopes += [(*atom.attributes, *draft.first.attributes) for atom in later]
         self.joined = {a: set() for atom in draft.positive for a in atom.attributes}
         for scope in scopes:
             for a in scope:
                 self.joined[a] |= set(scope) - {a}
 
     def best(self) -> Found:
-        """Return the cheapest nest for all attributes."""
-        return self.component(frozenset(), "", frozenset(self.joined))
+        """Return the cheapest nest for all attributes; those of a delta that it is seeded with come first, in their order."""
+        if self.draft.first is None:
+            return self.component(frozenset(), "", frozenset(self.joined))
+        *before, last = (a for a in self.draft.order if a in self.draft.first.attributes)
+        left = frozenset(self.joined) - set(before)
+        found = self.bind(frozenset(before), before[-1] if before else "", left, last, inf)
+        node = found.node
+        for attribute in reversed(before):
+            node = None if node is None else Node(attribute, (node,))
+        return replace(found, node=node)
 
     def components(self, attributes: Attributes) -> list[Attributes]:
         """Return the parts into which attributes fall."""

@@ -10,9 +10,10 @@ only: their queries then differ by names.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bigjoin.query.plan import Plan, Restriction, Version
+from bigjoin.query.nest import CountPlan
+from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Version
 from bigjoin.query.query import Atom, Query
 
 _MARKED = re.compile(rf"(.*)@({'|'.join(version.value for version in Version)})", re.DOTALL)
@@ -40,6 +41,8 @@ class DeltaQuery:
     """-1 for a negated atom: its tuples destroy matches."""
     images: tuple[Image, ...] = ()
     """For each atom of its orbit how to read the matches; none at all if they are meant as they are found."""
+    nests: CountPlan | None = None
+    """How its matches are counted, where they need not be found. What all queries come to together is what can be divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ class DeltaPlan:
             sign = "-" if dq.sign < 0 else ""
             others = [image.atom for image in dq.images if image.atom != dq.atom]
             shared = f", and for {', '.join(map(str, others))} by renaming" if others else ""
-            rules += [f"{sign}dQ{number}, seeded with the delta of {dq.atom}{shared}", _indented(str(dq.plan))]
+            how = str(dq.plan) if dq.nests is None else str(dq.nests)
+            rules += [f"{sign}dQ{number}, seeded with the delta of {dq.atom}{shared}", _indented(how)]
         return "\n".join(rules)
 
 
@@ -76,6 +80,21 @@ def unversioned(name: str) -> tuple[str, Version]:
     """Return the relation and the version that a name in a draft stands for."""
     marked = _MARKED.fullmatch(name)
     return (marked[1], Version(marked[2])) if marked else (name, Version.NEW)
+
+
+def resolved(e: Extender, seed: tuple[str, ...]) -> Extender:
+    """Return an extender of a draft as one that says which version of which relation it reads, given the seed's attributes."""
+    if _MARKED.fullmatch(e.atom.relation) is None:
+        return e
+    relation, version = unversioned(e.atom.relation)
+    after = seed if version is Version.LATER else ()
+    return replace(e, atom=replace(e.atom, relation=relation), version=version, after=after)
+
+
+def resolved_seed(seed: Seed) -> Seed:
+    """Return a seed of a draft whose extenders say which version of which relation they read."""
+    first = seed.extender.atom.attributes
+    return replace(seed, extender=resolved(seed.extender, first), checks=tuple(resolved(e, first) for e in seed.checks))
 
 
 def _indented(text: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bigjoin.query.plan import Extender, Plan, Restriction, Step
+from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Step
 from bigjoin.query.query import Query
 
 
@@ -68,6 +68,14 @@ class Term:
     attributes: tuple[str, ...]
 
     @property
+    def tails(self) -> tuple[str, ...]:
+        """The attributes whose loops have nothing inside, of a chain that ends in loops side by side: lists, if factorized."""
+        loop = self.root
+        while len(loop.inner) == 1 and loop.inner[0].inner:
+            loop = loop.inner[0]
+        return tuple(inner.attribute for inner in loop.inner)
+
+    @property
     def restrictions(self) -> tuple[Restriction, ...]:
         return tuple(dict.fromkeys(r for loop in self.root.walk() for r in loop.step.restrictions))
 
@@ -90,16 +98,16 @@ class CountPlan:
 
 def nest_of(plan: Plan) -> Loop:
     """Return a plan as a nest, each step inside the one before."""
-    steps = [*_seed_steps(plan), *plan.steps]
+    steps = [*seed_steps(plan.seed), *plan.steps]
     loop = Loop(steps[-1])
     for step in reversed(steps[:-1]):
         loop = Loop(step, (loop,))
     return loop
 
 
-def _seed_steps(plan: Plan) -> Iterator[Step]:
+def seed_steps(seed: Seed) -> Iterator[Step]:
     """Give a step for each attribute of the seed's atom, with what that attribute decides."""
-    seed, atom = plan.seed, plan.seed.extender.atom
+    atom = seed.extender.atom
     columns = seed.extender.columns
     for i, attribute in enumerate(seed.attributes):
         bound = seed.attributes[: i + 1]
@@ -109,7 +117,7 @@ def _seed_steps(plan: Plan) -> Iterator[Step]:
 
         place = next(k for k, c in enumerate(columns) if atom.attributes[c] == attribute)
         repeated = len(columns) > len(seed.attributes) and i == len(seed.attributes) - 1
-        checks = [e for e in seed.checks if decides(tuple(e.atom.attributes[c] for c in e.columns))]
+        checks = [e for e in seed.checks if decides(e.reads)]
         yield Step(
             attribute,
             (Extender(atom, columns[: place + 1], seed.extender.version),),

@@ -48,6 +48,11 @@ class Extender:
     def attribute(self) -> str:
         return self.atom.attributes[self.columns[-1]]
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The attributes that tell whether it holds: its own, and for LATER those of the seed's tuple."""
+        return (*self.key, self.attribute, *self.after)
+
     def __str__(self) -> str:
         shown = (a if c in self.columns else "_" for c, a in enumerate(self.atom.attributes))
         relation = self.atom.relation if self.version is Version.NEW else f"{self.atom.relation}[{self.version.value}]"

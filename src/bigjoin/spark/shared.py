@@ -63,11 +63,13 @@ class Job:
     batch_size: int
     limit: int | None = None
     factorized: bool = False
+    tails: int = 0
+    """Of a plan: how many of its last attributes are given as lists all the same."""
 
     def listing(self) -> Listing | Batched:
         """Bind the nest to the index, here in the task, and compile it."""
         if isinstance(self.nest, Plan):
-            return Batched(self.nest, self.index)
+            return Batched(self.nest, self.index, tails=self.tails)
         return Listing(self.nest, self.query, self.index, factorized=self.factorized)
 
 
@@ -107,13 +109,16 @@ def prepare(
     batch_size: int,
     limit: int | None = None,
     factorized: bool = False,
-    plan: Callable[[], Plan],
+    plan: Callable[[tuple[str, ...] | None], Plan],
 ) -> Job:
-    """Cut the seeds of a nest into ranges of equal estimated work, dealt to tasks in turn; `plan` is for nests too large."""
+    """Cut the seeds of a nest into ranges of equal estimated work, dealt to tasks in turn.
+
+    `plan` is for nests too large, which bind the attributes in the same order if some are to be lists.
+    """
     job = Job(nest, query, index, (), batch_size, limit, factorized)
     listing = job.listing()
     if isinstance(listing, Listing) and listing.generator.is_too_large:
-        job = replace(job, nest=plan())
+        job = replace(job, nest=plan(nest.attributes if factorized else None), tails=len(listing.tails))
         listing = job.listing()
     ranges = listing.ranges(tasks * RANGES_PER_TASK)
     dealt = tuple(tuple(ranges[task::tasks]) for task in range(tasks))

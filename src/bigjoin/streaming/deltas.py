@@ -128,7 +128,7 @@ class _Rows:
     def changes(self, coded: Coded, source: str) -> Changes:
         """Return what updates come to."""
         self.fate.updates += len(coded)
-        given = _given(coded.updates.properties, {n: c.type for n, c in self.properties.items()}, source)
+        given = _given(coded.updates, {n: c.type for n, c in self.properties.items()}, source)
         if self.window is not None:
             late = coded.insert & self.window.note(given, coded.insert)
             self.fate.late += int(late.sum())
@@ -184,19 +184,20 @@ def keys_of(src: Numbers, dst: Numbers) -> NDArray[np.uint64]:
     return src.astype(np.uint64) << np.uint64(32) | dst.astype(np.uint64)
 
 
-def _given(properties: pa.Table, types: Mapping[str, pa.DataType], source: str) -> pa.Table:
-    """Return the columns of updates that the graph's rows have, NULL where they do not say."""
-    left_out = [n for n in properties.column_names if n not in types and n != RELATION]
+def _given(updates: Updates, types: Mapping[str, pa.DataType], source: str) -> pa.Table:
+    """Return the columns that the graph's rows have, a row for each update, NULL where it does not say."""
+    given = updates.properties
+    left_out = [n for n in given.column_names if n not in types and n != RELATION]
     if left_out:
         warnings.warn(f"{source}: {', '.join(left_out)}: the edges of the graph have no such column; left out", stacklevel=2)
     columns = {}
     for name, kind in types.items():
-        if name in properties.column_names:
-            chunks = [cast(chunk, kind, column=name, source=source) for chunk in properties[name].chunks]
+        if name in given.column_names:
+            chunks = [cast(chunk, kind, column=name, source=source) for chunk in given[name].chunks]
             columns[name] = pa.chunked_array(chunks, kind)
         else:
-            columns[name] = pa.nulls(len(properties), kind)
-    return pa.table(columns or {"": pa.nulls(len(properties))})
+            columns[name] = pa.nulls(len(updates), kind)
+    return pa.table(columns or {"": pa.nulls(len(updates))})
 
 
 def _lists(trie: Trie, src: Numbers, dst: Numbers) -> tuple[Numbers, Numbers]:

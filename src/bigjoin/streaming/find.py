@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
+from fractions import Fraction
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +25,8 @@ from bigjoin.joins.batched import Batched
 from bigjoin.joins.bind import outputs
 from bigjoin.joins.changes import CHANGE, Signed, with_change
 from bigjoin.joins.compiled import Counting, Listing
-from bigjoin.query.delta import DeltaPlan
+from bigjoin.joins.generic_join import TooManyPrefixesError
+from bigjoin.query.delta import DeltaPlan, DeltaQuery
 from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.spark import results
@@ -37,6 +42,20 @@ FEW = 1 << 16
 
 ALONE = 1 << 28
 """Values in the shorter lists of a delta's pairs up to which this process finds changes itself: a Spark job takes longer."""
+
+MOST = 1 << 20
+"""Prefixes that are counted on batches: beyond, few updates have come to much work, and loops side by side may be less."""
+
+
+class Execution(Enum):
+    """How the delta queries of an epoch are run where every task has the whole index."""
+
+    BATCHED = "batched"
+    """Here, one after another, on batches: nothing has to be compiled."""
+    COMPILED = "compiled"
+    """Here, in threads, as compiled loops."""
+    TASKS = "tasks"
+    """In Spark's tasks, as compiled loops."""
 
 
 @dataclass
@@ -65,11 +84,13 @@ class FindChanges:
     index: Index
     """With the epoch as its last run."""
     plan: DeltaPlan
-    tasks: int
     folder: str | None
     """Where signed matches are written; without one, they are counted."""
+    tasks: int = 1
     compiled: bool = True
     """Whether as loops, which take a second to compile when they are new, or on batches."""
+    nested: bool = False
+    """Whether matches are counted by the nests of the delta queries, or by the loops that would find them."""
 
     def __call__(self, item: tuple[int, bool, int]) -> dict[str, Any]:
         number, insert, task = item
@@ -77,12 +98,42 @@ class FindChanges:
         phase = Phase(begun(self.index), self.index, insert)
         return self._count(signed, phase, task) if self.folder is None else self._list(signed, phase, task)
 
+    def change(self, number: int, insert: bool, found: int) -> Fraction:
+        """Return by how much what was found for a delta query changes the result: with all others, that is a whole number."""
+        signed = Signed(self.plan, self.plan.queries[number], insert)
+        if self.folder is not None:
+            return Fraction(signed.sign * found)
+        divisor = signed.dq.nests.divisor if self.nested and signed.dq.nests is not None else 1
+        return Fraction(signed.sign * signed.each * found, divisor)
+
+    def has_nests(self, work: Sequence[tuple[int, bool]]) -> bool:
+        """Tell whether all that is to be counted can be by nests: they are divided together, so all are, or none."""
+        for number, insert in dict(work).items():
+            nests = self.plan.queries[number].nests
+            phase = Phase(begun(self.index), self.index, insert)
+            if nests is None or any(Counting(term, nests.query, phase).generator.is_too_large for term in nests.terms):
+                return False
+        return True
+
     def _count(self, signed: Signed, phase: Phase, task: int) -> dict[str, Any]:
-        plan = signed.dq.plan
-        counting = Counting(_term(plan), plan.query, phase) if self.compiled else None
-        found: Counting | Batched = Batched(plan, phase) if counting is None or counting.generator.is_too_large else counting
-        count = found.count(found.ranges(self.tasks * RANGES_PER_TASK)[task :: self.tasks])
-        return {"number": str(count * signed.sign * signed.each), "files": [], "tally": found.tally.tolist()}
+        total = 0
+        steps: list[tuple[str, int, int]] = []
+        for times, attributes, found in self._terms(signed.dq, phase):
+            total += times * found.count(found.ranges(self.tasks * RANGES_PER_TASK)[task :: self.tasks])
+            half = len(found.tally) // 2
+            # On batches the seed counts once, however many attributes it binds.
+            steps += zip(attributes[-half:], found.tally[:half].tolist(), found.tally[half:].tolist(), strict=True)
+        return {"number": str(total), "files": [], "steps": steps}
+
+    def _terms(self, dq: DeltaQuery, phase: Phase) -> list[tuple[int, Sequence[str], Counting | Batched]]:
+        """Return what is added up, how often, and the attributes that each is a loop or a step of."""
+        if self.nested and dq.nests is not None:
+            terms = [(term, Counting(term, dq.nests.query, phase)) for term in dq.nests.terms]
+            return [(term.times, [loop.attribute for loop in term.root.walk()], counting) for term, counting in terms]
+        counting = Counting(_term(dq.plan), dq.plan.query, phase) if self.compiled else None
+        if counting is None or counting.generator.is_too_large:
+            return [(1, dq.plan.attributes, Batched(dq.plan, phase, most=inf if self.compiled else MOST))]
+        return [(1, dq.plan.attributes, counting)]
 
     def _list(self, signed: Signed, phase: Phase, task: int) -> dict[str, Any]:
         plan = signed.dq.plan
@@ -103,7 +154,7 @@ class FindChanges:
                 target.close()
         written = 0 if target is None else target.rows
         files = [] if target is None else [[str(target.path), written]]
-        return {"number": str(written * signed.sign), "files": files, "tally": []}
+        return {"number": str(written), "files": files, "steps": []}
 
 
 def _term(plan: Plan) -> Term:
@@ -121,17 +172,19 @@ def find_changes(
     spark: Callable[[], SparkSession],
     workers: int | None = None,
     batch_size: int | None = None,
+    execution: Execution | None = None,
 ) -> Found:
     """Find what the last run of an index changes in the result of a query, which is the sum of those that have plans.
 
-    Signed matches are written if there is a folder, with the columns of a schema.
+    Signed matches are written if there is a folder, with the columns of a schema. Where every task has the whole index, what
+    there is to look at decides how delta queries are run, unless that is said.
     """
     found = Found()
     for plan in plans:
         if strategy in IN_ROUNDS:
             _by_exchange(plan, index, folder, spark(), IN_ROUNDS[strategy], workers, batch_size, found)
         else:
-            _by_sharing(plan, index, folder, spark, workers, found)
+            _by_sharing(plan, index, folder, spark, workers, execution, found)
     if len(plans) > 1 or plans[0].consolidates:
         if folder is not None:
             _consolidate(found, schema, folder)
@@ -157,19 +210,29 @@ def _by_sharing(
     folder: Path | None,
     spark: Callable[[], SparkSession],
     workers: int | None,
+    execution: Execution | None,
     found: Found,
 ) -> None:
     """Run delta queries where every task has the whole index."""
-    run, tasks, compiled = _run(plan, index, spark, workers)
-    items = [(number, insert, task) for number, insert in _work(plan, index) for task in range(tasks)]
-    done = run(FindChanges(index, plan, tasks, None if folder is None else str(folder), compiled), items)
-    tallies: dict[int, Any] = {}
-    for (number, _, _), result in zip(items, done, strict=True):
-        found.add(int(result["number"]))
+    work = _work(plan, index)
+    stage = FindChanges(index, plan, None if folder is None else str(folder))
+    try:
+        stage, items, done = _run(stage, work, execution or _execution(plan, index), spark, workers)
+    except TooManyPrefixesError:
+        stage, items, done = _run(stage, work, Execution.COMPILED, spark, workers)
+    net = {False: Fraction(), True: Fraction()}
+    tallies: dict[int, list[list[Any]]] = {}
+    for (number, insert, _), result in zip(items, done, strict=True):
+        net[insert] += stage.change(number, insert, int(result["number"]))
         found.files += [(Path(file), rows) for file, rows in result["files"]]
-        if result["tally"]:
-            tallies[number] = np.add(tallies.get(number, 0), result["tally"])
-    found.steps += _steps(plan, tallies)
+        tallies.setdefault(number, []).append(result["steps"])
+    for change in net.values():  # a phase creates, or destroys; or it has negated atoms, and is put together later
+        assert change.denominator == 1, "a sum of counts is not divisible by the symmetry it was counted with"
+        found.add(int(change))
+    for number, runs in sorted(tallies.items()):
+        for same in zip(*runs, strict=True):
+            prefixes, candidates = (sum(step[i] for step in same) for i in (1, 2))
+            found.steps.append({"query": number, "attribute": same[0][0], "prefixes": prefixes, "candidates": candidates})
 
 
 def _by_exchange(
@@ -198,28 +261,34 @@ def _by_exchange(
             found.files += parts
 
 
-def _run(plan: DeltaPlan, index: Index, spark: Callable[[], SparkSession], workers: int | None) -> tuple[Run, int, bool]:
-    """Return how to run delta queries, in how many tasks each, and whether as loops.
-
-    What there is to look at decides: a little is looked at here on batches, much by loops, and very much in Spark's tasks.
-    """
+def _execution(plan: DeltaPlan, index: Index) -> Execution:
+    """Choose how to run delta queries, by what there is to look at."""
     versions = begun(index)
     relations = {dq.atom.relation for dq in plan.queries if (dq.atom.relation, 2) in versions.orders}
     reach = sum(versions.reach_of_delta(relation) for relation in relations)
-    if reach <= FEW:
-        return in_turn, 1, False
-    if reach <= ALONE:
-        return in_threads, 2, True
-    session = spark()
-    return (lambda function, items: run_tasks(session, function, items)), workers or parallelism(session), True
+    return Execution.BATCHED if reach <= FEW else Execution.COMPILED if reach <= ALONE else Execution.TASKS
 
 
-def _steps(plan: DeltaPlan, tallies: dict[int, Any]) -> Iterator[dict[str, Any]]:
-    for number, tally in sorted(tallies.items()):
-        loops = plan.queries[number].plan.attributes
-        half = len(tally) // 2
-        for i, attribute in enumerate(loops[-half:]):  # on batches the seed counts once, however many attributes it binds
-            yield {"query": number, "attribute": attribute, "prefixes": int(tally[i]), "candidates": int(tally[half + i])}
+def _run(
+    stage: FindChanges,
+    work: Sequence[tuple[int, bool]],
+    execution: Execution,
+    spark: Callable[[], SparkSession],
+    workers: int | None,
+) -> tuple[FindChanges, list[tuple[int, bool, int]], list[dict[str, Any]]]:
+    """Run a stage by an execution; return it as it was run, what it was asked, and the answers."""
+    run: Run = in_turn
+    tasks = 1
+    if execution is Execution.COMPILED:
+        run, tasks = in_threads, 2
+    elif execution is Execution.TASKS:
+        session = spark()
+        run, tasks = partial(run_tasks, session), workers or parallelism(session)
+    compiled = execution is not Execution.BATCHED
+    nested = compiled and stage.folder is None and stage.has_nests(work)
+    stage = replace(stage, tasks=tasks, compiled=compiled, nested=nested)
+    items = [(number, insert, task) for number, insert in work for task in range(tasks)]
+    return stage, items, run(stage, items)
 
 
 def _consolidate(found: Found, schema: pa.Schema, folder: Path) -> None:

@@ -39,7 +39,7 @@ from bigjoin.query.query import Query
 from bigjoin.spark.matches import schema_of
 from bigjoin.spark.session import scratch_directory
 from bigjoin.streaming.compaction import compacted
-from bigjoin.streaming.find import Found, find_changes
+from bigjoin.streaming.find import Execution, Found, find_changes
 from bigjoin.streaming.live import Live, Staged
 from bigjoin.streaming.output import Output
 from bigjoin.streaming.updates import Fate
@@ -147,11 +147,13 @@ class Monitor:
         strategy: str = "shared",
         workers: int | None = None,
         batch_size: int | None = None,
+        execution: Execution | None = None,
         verify: bool = True,
     ) -> None:
         self.verify = verify
         self.path, self.watched, self.spark, self.initial = path, dict(queries), spark, initial
         self.strategy, self.workers, self.batch_size = strategy, workers, batch_size
+        self.execution = execution
         self.asked, self.order, self.window = output, order, window
         self.live: Live | None = None
         self.output: Output | None = None
@@ -279,6 +281,7 @@ class Monitor:
                     spark=self.spark,
                     workers=self.workers,
                     batch_size=self.batch_size,
+                    execution=self.execution,
                 )
             count = self.counts[name] + found.created - found.destroyed
             paths, schema = tuple(file for file, _ in found.files), schemas[name] if folder is not None else None

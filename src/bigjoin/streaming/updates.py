@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.errors import SourceError
-from bigjoin.ingest.columns import cast, id_type
+from bigjoin.ingest.columns import cast, common_type, id_type
 from bigjoin.ingest.table import edge_columns
 
 OP = "op"
@@ -33,7 +33,7 @@ class Updates:
     dst: pa.ChunkedArray
     insert: NDArray[np.bool_]
     properties: pa.Table
-    """The further columns."""
+    """The further columns. Without any, Arrow forgets how many rows there were: `len` of the updates knows."""
     ordered: bool
     """Whether the order was given; else deletions come first."""
 
@@ -114,11 +114,14 @@ def read_updates(
 
 
 def _as_ids(column: pa.ChunkedArray, ids: pa.DataType, name: str, source: str) -> pa.ChunkedArray:
+    """Return ids as the graph has them: of the same sort, or text that spells them, or integers where they are text."""
     kind = id_type(column.type, name, source) if column.type != pa.null() else ids
+    spelled = pa.types.is_string(kind) and not pa.types.is_integer(ids)
     both_text = pa.types.is_string(ids) and pa.types.is_integer(kind)
-    if kind != ids and not both_text and pa.types.is_integer(kind) != pa.types.is_integer(ids):
+    if not (spelled or both_text or common_type(kind, ids) is not None):
         raise SourceError(f"column {name!r} of {source} is {column.type}, and the ids of the graph are {ids}: cast it")
-    return pa.chunked_array([cast(chunk, ids, column=name, source=source) for chunk in column.chunks], ids)
+    chunks = [cast(chunk, kind, column=name, source=source) for chunk in column.chunks]  # as ids of a new graph would be
+    return pa.chunked_array([cast(chunk, ids, column=name, source=source) for chunk in chunks], ids)
 
 
 def _signs(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.bool_]:

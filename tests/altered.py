@@ -287,11 +287,11 @@ def main(what: str, first: int, last: int) -> None:
             shutil.rmtree(copy)
         for number in range(first, last):
             kind = KINDS[number % len(KINDS)]
-            sys.stdout.flush()
             if (said := tried(what, number, kind, templates[kind], Path(folder))) is not None:
                 bad.append(said)
-                print(said, flush=True)
-    print(f"{last - first} tried, {len(bad)} wrong")
+                sys.stdout.write(f"{said}\n")
+                sys.stdout.flush()
+    sys.stdout.write(f"{last - first} tried, {len(bad)} wrong\n")
     sys.exit(1 if bad else 0)
 
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from bigjoin.cli.options import Options
 from bigjoin.cli.progress import Reporter
 from bigjoin.errors import IndexFormatError, SourceError
 from bigjoin.paths import is_remote
+from bigjoin.private import user_cache
 
 if TYPE_CHECKING:
     from bigjoin.graph import Graph
@@ -84,11 +86,10 @@ def start_spark(options: Options, report: Reporter):  # type: ignore[no-untyped-
     return get_session(options.master)
 
 
-def cache_directory() -> Path:
-    """Return the folder of the cache: BIGJOIN_CACHE, or bigjoin in the user's cache folder."""
-    if chosen := os.environ.get("BIGJOIN_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bigjoin"
+def cache_directory() -> Path | None:
+    """Return the folder of the cache: BIGJOIN_CACHE, or bigjoin in the user's cache folder; None for a user without a home."""
+    chosen = os.environ.get("BIGJOIN_CACHE")
+    return Path(chosen) if chosen else user_cache()
 
 
 def _opened(path: Path, options: Options, report: Reporter) -> Graph:
@@ -105,17 +106,17 @@ def _cached(path: Path, options: Options, report: Reporter) -> Graph:
     from bigjoin.graph import Graph
     from bigjoin.indexing import build_index
 
-    entry = cache_directory() / _entry_name(path, undirected=options.undirected)
-    try:
-        return Graph.open(entry)
-    except IndexFormatError:  # there is none yet, or a damaged one
-        shutil.rmtree(entry, ignore_errors=True)
-    fresh = entry.with_name(f"{entry.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        fresh.parent.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    kept = cache_directory()
+    entry = None if kept is None else kept / _entry_name(path, undirected=options.undirected)
+    if entry is not None:
+        try:
+            return Graph.open(entry)
+        except IndexFormatError:  # there is none yet, or a damaged one
+            shutil.rmtree(entry, ignore_errors=True)
+    if entry is None or not _can_write(entry.parent):
         spark = start_spark(options, report)
         return Graph(path, directed=not options.undirected, spark=spark)
+    fresh = entry.with_name(f"{entry.name}.{uuid.uuid4().hex[:8]}")
     try:
         build_index(
             str(path),
@@ -134,6 +135,14 @@ def _cached(path: Path, options: Options, report: Reporter) -> Graph:
         raise
     _forget_older(entry)
     return Graph.open(entry)
+
+
+def _can_write(folder: Path) -> bool:
+    """Make a folder if it is not there, and tell whether it can be written to."""
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.access(folder, os.W_OK | os.X_OK)
+    return False
 
 
 def _entry_name(path: Path, *, undirected: bool) -> str:

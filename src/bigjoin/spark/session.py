@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bigjoin.errors import OutputError, SessionError, reason
+from bigjoin.spark.jvm import launch, needs_launch, redacted
 
 JAVA_VERSION = 17
 EXECUTORS = 30.0
@@ -33,26 +34,32 @@ PATIENCE = 10.0
 _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
 
 
-def get_session(master: str | None = None) -> SparkSession:
-    """Return the active session, or start a local one; `master` asks for a new session there."""
+def get_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Return the active session, or start a local one; `master` asks for a new session there.
+
+    What `conf` says about Spark goes before what bigjoin would choose. What a running session cannot change it does not.
+    """
     active = SparkSession.getActiveSession()
-    if active is not None and master is None:
+    if active is not None and master is None and not conf:
         return active
-    return _start(master)
+    return _start(master, dict(conf or {}))
 
 
-def _start(master: str | None) -> SparkSession:
+def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
     # Workers run this Python, whatever "python3" is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("bigjoin")
+    master = master or conf.pop("spark.master", None)
     if master is not None:
         _check_master(master)
     if master is not None and master.startswith("sc://"):
-        return builder.remote(master).getOrCreate()
+        return _configured(builder.remote(master), conf).getOrCreate()
     check_java()
     cores = os.cpu_count() or 1
     own = scratch_directory("spark")
     settings = {
+        "spark.app.name": "bigjoin",
+        "spark.master": master or f"local[{cores}]",
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "4g"),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -72,16 +79,23 @@ def _start(master: str | None) -> SparkSession:
         # A small answer over TCP to a task in Python may wait 40 ms for an acknowledgement.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(folder)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+    settings |= conf
     log = own / "spark.log"
     try:
         with _stderr_to(log):
-            return builder.master(master or f"local[{cores}]").getOrCreate()
+            if needs_launch(settings):
+                launch(settings, home=own)
+            return _configured(builder, settings).getOrCreate()
     except Exception as error:
         said = [line for line in log.read_text(errors="replace").splitlines() if re.search(r"Exception|Error", line)]
-        reason = said[-1].strip() if said else str(error).strip().splitlines()[0]
+        reason = redacted(said[-1] if said else str(error).strip().splitlines()[0], settings).strip()
         raise SessionError(f"Spark did not start with master {master or 'local'}: {reason}") from error
+
+
+def _configured(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder
 
 
 def _check_master(master: str) -> None:

@@ -32,7 +32,7 @@ def open_source(source: str | None, options: Options, report: Reporter) -> Graph
     if options.relation_paths:
         if source is not None:
             raise click.UsageError("give either SOURCE or --relation, not both")
-        return _relations(options)
+        return _relations(options, report)
     if source is None:
         raise click.UsageError(
             "Missing argument 'SOURCE': name an edge list or an index, or give relations with --relation NAME=PATH"
@@ -40,7 +40,7 @@ def open_source(source: str | None, options: Options, report: Reporter) -> Graph
     return open_graph(source, options, report)
 
 
-def _relations(options: Options) -> Relations:
+def _relations(options: Options, report: Reporter) -> Relations:
     from bigjoin.relations import Relations
 
     if options.undirected:
@@ -55,7 +55,8 @@ def _relations(options: Options) -> Relations:
         if not is_remote(path) and not Path(path).exists():
             raise SourceError(f"there is no file or directory {path}")
         named[name] = path
-    return Relations(named, drop_nulls=options.relation_nulls)
+    spark = start_spark(options, report) if options.master or options.conf else None  # large relations are read by Spark
+    return Relations(named, drop_nulls=options.relation_nulls, spark=spark)
 
 
 def open_graph(source: str, options: Options, report: Reporter) -> Graph:
@@ -83,7 +84,7 @@ def start_spark(options: Options, report: Reporter):  # type: ignore[no-untyped-
     from bigjoin.spark.session import get_session
 
     report.stage("starting Spark")
-    return get_session(options.master)
+    return get_session(options.master, options.conf)
 
 
 def cache_directory() -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bigjoin.defaults import CONF
 from bigjoin.errors import OutputError, SessionError, reason
 from bigjoin.spark.jvm import launch, needs_launch, redacted
 
@@ -42,7 +44,15 @@ def get_session(master: str | None = None, conf: Mapping[str, str] | None = None
     active = SparkSession.getActiveSession()
     if active is not None and master is None and not conf:
         return active
-    return _start(master, dict(conf or {}))
+    return _start(master, {**_inherited(), **(conf or {})})
+
+
+def _inherited() -> dict[str, str]:
+    """Return the settings that the environment has for sessions."""
+    try:
+        return {str(key): str(value) for key, value in json.loads(os.environ.get(CONF) or "{}").items()}
+    except (ValueError, AttributeError):
+        raise SessionError(f'{CONF} is no JSON object of settings, such as {{"spark.executor.memory": "4g"}}') from None
 
 
 def _start(master: str | None, conf: dict[str, str]) -> SparkSession:

@@ -98,6 +98,7 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
             return _configured(builder, settings).getOrCreate()
     except Exception as error:
         said = [line for line in log.read_text(errors="replace").splitlines() if re.search(r"Exception|Error", line)]
+        said += re.findall(r"^(?:: |Caused by: )(.+)", str(error), re.MULTILINE)  # of the JVM, below py4j's own words
         reason = redacted(said[-1] if said else str(error).strip().splitlines()[0], settings).strip()
         raise SessionError(f"Spark did not start with master {master or 'local'}: {reason}") from error
 
@@ -113,11 +114,11 @@ def _check_master(master: str) -> None:
     if not re.match(r"local$|local\[(\d+|\*)(,\d+)?\]$|local-cluster\[|yarn$|(spark|k8s|sc)://", master):
         raise SessionError(f"{master!r} is no Spark master; for example local[2], spark://HOST:7077, yarn or sc://HOST:15002")
     if address := re.match(r"(spark|sc)://\[?([^/;:\],]+)\]?(?::(\d+))?", master):
-        host, port = address[2], int(address[3] or (7077 if address[1] == "spark" else 15002))
+        port = address[3] or (7077 if address[1] == "spark" else 15002)
         try:
-            socket.create_connection((host, port), timeout=PATIENCE).close()
-        except OSError as error:
-            raise SessionError(f"there is no Spark at {master}: {error.strerror or error}") from None
+            socket.create_connection((address[2], int(port)), timeout=PATIENCE).close()
+        except (OSError, ValueError, OverflowError) as error:  # a host or a port may be none
+            raise SessionError(f"there is no Spark at {master}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def end_jvm() -> None:

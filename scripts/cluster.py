@@ -1,11 +1,15 @@
 """Start a Spark standalone cluster on this machine, from PySpark's own jars: a master and workers, on loopback only.
 
-    python scripts/cluster.py                         until Ctrl-C; prints the master's address
-    python scripts/cluster.py -- COMMAND ...          while a command runs; {master} in it is the address
+    python scripts/cluster.py                         until Ctrl-C; prints the options by which a client finds it
+    python scripts/cluster.py -- COMMAND ...          while a command runs; {cluster} in it stands for these options
 
 For example:
 
-    python scripts/cluster.py --workers 2 -- bigjoin count triangle graph.index --strategy partitioned --master {master}
+    python scripts/cluster.py --workers 2 -- bigjoin count triangle graph.index --strategy partitioned {cluster}
+
+Other users of the machine can reach loopback, too, and whoever may submit to a cluster runs code as its owner. So clients and
+workers prove that they know a secret, which lies in a file that only its owner can read, and in the environment of the
+processes: never in arguments, which everybody sees. Spark's REST server, which knows no secrets, is off.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -25,6 +31,8 @@ import pyspark
 
 PATIENCE = 60.0
 """Seconds that a process may take to start."""
+SETTINGS = {"spark.authenticate": "true", "spark.master.rest.enabled": "false", "spark.ui.killEnabled": "false"}
+"""Of the master and the workers."""
 
 
 class Cluster:
@@ -34,10 +42,24 @@ class Cluster:
         self.workers, self.cores, self.memory = workers, cores, memory
         self.processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
+        self._secret = secrets.token_hex(32)
+
+    @property
+    def conf(self) -> dict[str, str]:
+        """The settings of a client."""
+        return {"spark.authenticate": "true", "spark.authenticate.secret": self._secret}
+
+    @property
+    def options(self) -> list[str]:
+        """The options of a client on the command line."""
+        secret = f"spark.authenticate.secret=@{self.folder / 'secret'}"
+        return ["--master", self.master, "--conf", "spark.authenticate=true", "--conf", secret]
 
     def __enter__(self) -> Cluster:
-        self.folder = Path(tempfile.mkdtemp(prefix="bigjoin-cluster-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="bigjoin-cluster-"))  # which nobody else can look into
         try:
+            (self.folder / "secret").touch(mode=0o600)
+            (self.folder / "secret").write_text(self._secret)
             log = self._start("master", "--port", "0", "--webui-port", "0")
             self.master = _wait_for(log, r"(spark://127\.0\.0\.1:\d+)", 1)[0]
             size = ["--cores", str(self.cores), "--memory", self.memory]
@@ -80,6 +102,8 @@ class Cluster:
         log = self.folder / f"{role}-{len(self.processes)}.log"
         environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
         environment["SPARK_LOCAL_DIRS"] = str(self.folder / "local")
+        environment["SPARK_DAEMON_JAVA_OPTS"] = " ".join(f"-D{key}={value}" for key, value in SETTINGS.items())
+        environment["_SPARK_AUTH_SECRET"] = self._secret
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}.{role.title()}", "--host", "127.0.0.1"]
         with log.open("wb") as out:
             self.processes.append(subprocess.Popen([*command, *options], stdout=out, stderr=out, env=environment))
@@ -104,21 +128,22 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cores", type=int, default=1, help="cores of each worker")
     parser.add_argument("--memory", default="1g", help="memory of each worker; an executor takes 1g unless told otherwise")
-    parser.add_argument("command", nargs="*", help="what to run meanwhile; {master} becomes the address")
+    parser.add_argument("command", nargs="*", help="what to run meanwhile; {cluster} becomes the options of a client")
     options = parser.parse_args()
     if options.workers < 1:
         parser.error("a cluster has at least one worker")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with Cluster(workers=options.workers, cores=options.cores, memory=options.memory) as cluster:
         if options.command:
-            command = [part.replace("{master}", cluster.master) for part in options.command]
+            parts = [cluster.options if part == "{cluster}" else [part] for part in options.command]
+            command = [part.replace("{master}", cluster.master) for these in parts for part in these]
             try:
                 return subprocess.run(command, check=False).returncode
             except OSError as error:
                 parser.error(f"cannot run {command[0]}: {error.strerror}")
             except KeyboardInterrupt:
                 return 130
-        print(cluster.master, flush=True)  # noqa: T201
+        print(shlex.join(cluster.options), flush=True)  # noqa: T201
         try:
             signal.pause()
         except KeyboardInterrupt:

@@ -364,7 +364,7 @@ from cluster import Cluster
 with resources.as_file(resources.files("bigjoin") / "data" / "soc-Epinions1.txt.gz") as file:
     build_index(file, sys.argv[2] + "/index", directed=False, shards=4)
 with Cluster(workers=2, cores=1) as cluster:
-    spark = get_session(cluster.master)
+    spark = get_session(cluster.master, cluster.conf)
     graph = bj.Graph.open(sys.argv[2] + "/index", spark=spark)
     for strategy in ("shared", "partitioned"):
         assert graph.count("triangle", unique=True, strategy=strategy) == 1624481, strategy

@@ -24,6 +24,9 @@ MOST_SHARDS = 1 << 20
 PART_SIZE = 1 << 21
 """Rows that a task of a build holds at once, about: its memory follows this, whatever the size of the graph."""
 
+CONF = "BIGJOIN_CONF"
+"""The environment variable whose settings, a JSON object, are those of any session that bigjoin starts."""
+
 
 def check_strategy(strategy: str, *, factorized: bool = False) -> None:
     """Refuse a strategy that there is not, or that cannot do what is asked."""

@@ -8,7 +8,10 @@ BigjoinError
 ├── IndexFormatError      a directory that is no index, or one that is damaged or too new
 ├── GeneratorError        parameters that no graph can have
 ├── OutputError           a result that cannot be written
-└── SessionError          Spark cannot start: Java is missing or too old, or the master does not answer
+├── SessionError          Spark cannot start: Java is missing or too old, or the master does not answer
+└── LostError             a process of Spark's that ended in the middle of its work
+
+A message repeats of its input what helps to find the mistake, and no more: a query or a path may be as long as it likes.
 """
 
 from __future__ import annotations
@@ -22,8 +25,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+LONGEST = 400
+"""Characters of a message's line at most."""
+
+LINES = 16
+"""Lines of a message at most."""
+
+WIDTH = 120
+"""Characters of a query around the place that a caret points at."""
+
+
+def shown(text: object, most: int = LONGEST) -> str:
+    """Return a text on one line, or its two ends if it is too long."""
+    said = str(text)
+    half = (most - len(" ... ")) // 2
+    return said if len(said) <= most else f"{said[:half]} ... {said[-half:]}"
+
+
+def bounded(message: object) -> str:
+    """Return a message with lines that are not too long, and not too many of them: its beginning and its end."""
+    lines = str(message).split("\n")
+    if len(lines) > LINES:
+        lines = [*lines[: LINES // 2], "...", *lines[1 - LINES // 2 :]]
+    return "\n".join(map(shown, lines))
+
+
 class BigjoinError(Exception):
     """Base of all errors that tell a user what to do differently."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(bounded(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +66,28 @@ class Span:
     end: int
 
     def caret(self) -> str:
-        """Return the line of text that holds the span, with carets under it."""
+        """Return the line of text that holds the span, or what is near it in a long one, with carets under it."""
         line_start = self.text.rfind("\n", 0, self.start) + 1
         line_end = self.text.find("\n", self.start)
         line = self.text[line_start : None if line_end < 0 else line_end].replace("\t", " ")
-        width = max(1, min(self.end, line_start + len(line)) - self.start)
-        return f"  {line}\n  {' ' * (self.start - line_start)}{'^' * width}"
+        at = self.start - line_start
+        first = max(0, min(at - WIDTH // 2, len(line) - WIDTH)) if len(line) > WIDTH else 0
+        before, after = "... " * (first > 0), " ..." * (len(line) > first + WIDTH)
+        near = line[first : first + WIDTH]
+        width = max(1, min(self.end - line_start, first + len(near)) - at)
+        return f"  {before}{near}{after}\n  {' ' * (len(before) + at - first)}{'^' * width}"
 
 
 class QueryError(BigjoinError):
     """A mistake in a query or filter; `span` says where, `hint` says what to do."""
 
     def __init__(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
-        self.message, self.span, self.hint = message, span, hint
-        parts = [message]
+        self.message, self.span, self.hint = bounded(message), span, hint
+        parts = [self.message]
         if span is not None:
             parts.append(span.caret())
         if hint is not None:
-            parts.append(f"hint: {hint}")
+            parts.append(bounded(f"hint: {hint}"))
         super().__init__("\n".join(parts))
 
 
@@ -82,6 +117,10 @@ class OutputError(BigjoinError):
 
 class SessionError(BigjoinError):
     """Spark cannot start: Java is missing or too old, or the master does not answer."""
+
+
+class LostError(BigjoinError):
+    """A process of Spark's that ended in the middle of its work."""
 
 
 def reason(error: OSError) -> str:

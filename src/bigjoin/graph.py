@@ -19,11 +19,12 @@ from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import check_definitions, materialize
 from bigjoin.query.query import Query
+from bigjoin.spark.failures import told
 from bigjoin.spark.session import scratch_directory
 from bigjoin.streaming.compaction import settled, settled_in_place
 from bigjoin.streaming.initial import count_here, is_small
 from bigjoin.streaming.monitor import Epoch, Monitor, Watched
-from bigjoin.streaming.watch import Batches, check_checkpoint, read_file
+from bigjoin.streaming.watch import Batches, check_checkpoint, read_file, telling
 from bigjoin.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class Graph(Verbs):
         scratch = scratch_directory("graph")
         return self._over(undirected_copy(self._settled(), scratch / "index"), spark=self._spark, scratch=scratch)
 
+    @told()
     def materialize(self, name: str, query: str | Query, **flags: Unpack[Flags]) -> int:
         """Store a query's result as a relation of the index, and return how many tuples it has.
 
@@ -150,6 +152,7 @@ class Graph(Verbs):
         self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples
 
+    @told()
     def apply(
         self,
         updates: Rows,
@@ -194,6 +197,7 @@ class Graph(Verbs):
         self.index = self._monitor[1].live.index
         return epoch
 
+    @told()
     def watch(
         self,
         queries: Watchable,
@@ -257,8 +261,9 @@ class Graph(Verbs):
         batches.counts = {str(w.query): (epoch, first.counts[name]) for name, w in watched.items()}
         self._follows = True
         stream = updates.writeStream.foreachBatch(batches).option("checkpointLocation", where)
-        return (stream.trigger(**trigger) if trigger else stream).start()
+        return telling((stream.trigger(**trigger) if trigger else stream).start())
 
+    @told()
     def counted(self, index: Index, query: Query, spark: Callable[[], SparkSession] | None = None) -> int:
         """Return how many matches a query has in an index of this graph."""
         if is_small(index):

@@ -30,6 +30,7 @@ from bigjoin.languages import parse
 from bigjoin.materialize import check_queries, definitions, store
 from bigjoin.paths import is_remote
 from bigjoin.query.query import Query
+from bigjoin.spark.failures import told
 from bigjoin.spark.ingest import ingest, runner
 from bigjoin.spark.read import frame_table, read_frame
 from bigjoin.spark.session import get_session
@@ -53,6 +54,7 @@ ALONE = 6_000_000
 """Rows up to which this process builds an index by itself: Spark's jobs would take longer than the work."""
 
 
+@told()
 def build_index(
     edges: Rows | Mapping[str, Rows],
     path: str | Path,

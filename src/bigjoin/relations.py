@@ -33,6 +33,7 @@ from bigjoin.query.optional import branches
 from bigjoin.query.plan import Extender, Plan, Step
 from bigjoin.query.query import Atom, Query
 from bigjoin.query.view import view_of
+from bigjoin.spark.failures import told
 from bigjoin.spark.ingest import runner
 from bigjoin.spark.read import frame_schema, read_frame, spool
 from bigjoin.spark.session import get_session, scratch_directory
@@ -40,6 +41,7 @@ from bigjoin.streaming.compaction import settled
 from bigjoin.verbs import Verbs
 
 
+@told()
 def join(
     query: str | Query,
     /,

@@ -29,6 +29,7 @@ from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.spark import results, shared
 from bigjoin.spark.choose import choose
+from bigjoin.spark.failures import told
 from bigjoin.spark.frames import schema_of_frame, write_frame
 from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.session import get_session, parallelism
@@ -87,6 +88,7 @@ class Verbs(ABC):
         """The session that queries would run in, if there is one already."""
         return self._spark or SparkSession.getActiveSession()
 
+    @told()
     def count(
         self,
         query: str | Query,
@@ -164,6 +166,7 @@ class Verbs(ABC):
         count._asked = asked, index.statistics
         return count
 
+    @told()
     def exists(
         self,
         query: str | Query,
@@ -181,6 +184,7 @@ class Verbs(ABC):
         first = replace(asked, atoms=atoms, filters=filters, head=asked.attributes[:1], deduplicate=False)
         return self.find(first, limit=1, strategy=strategy, workers=workers, batch_size=batch_size).count() > 0
 
+    @told()
     def find(
         self,
         query: str | Query,
@@ -219,6 +223,7 @@ class Verbs(ABC):
             frame = frame.distinct()
         return frame.limit(limit) if limit is not None and (distinct or len(frames) > 1) else frame
 
+    @told()
     def write(
         self,
         query: str | Query,
@@ -259,6 +264,7 @@ class Verbs(ABC):
             assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)
 
+    @told()
     def explain(
         self,
         query: str | Query,

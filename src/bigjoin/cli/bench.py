@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
+from bigjoin.cli.options import conf_option
+from bigjoin.defaults import CONF
 from bigjoin.errors import BigjoinError
 
 _CHECKOUT = Path(__file__).parents[3]
@@ -25,6 +28,7 @@ _OUTPUT = "Folder for results.jsonl, benchmarks.md and plots [default: those of 
     "--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of graphs [default: ../shared/data/static]."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help=_OUTPUT)
+@conf_option
 @click.option("--json", "as_json", is_flag=True, help="Print the new results as lines of JSON.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def bench(
@@ -36,6 +40,7 @@ def bench(
     threads: int,
     data: Path | None,
     output: Path | None,
+    conf: dict[str, str],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -89,6 +94,8 @@ def bench(
         limits = replace(limits, rounds=rounds)
     file, pages = _targets(output, quick=quick)
     wrong: list[str] = []
+    if conf:
+        os.environ[CONF] = json.dumps(conf)  # for the processes that contenders run in
     if not report:
         beside = _CHECKOUT.parent / "shared" / "data" / "static"
         library = Library(data or (beside if beside.is_dir() else None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import as_file, files
 
 import click
@@ -9,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bigjoin.cli.find import show
-from bigjoin.cli.options import Options, with_options
+from bigjoin.cli.options import Options, conf_option, with_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import open_graph, start_spark
 
@@ -26,11 +27,11 @@ PUBLISHED = {
 
 
 @click.command()
-@with_options([click.option("--quiet", is_flag=True, help="No progress on stderr.")])
+@with_options([conf_option, click.option("--quiet", is_flag=True, help="No progress on stderr.")])
 def demo(options: Options) -> None:
     """Count the paper's five queries on the bundled soc-Epinions1 graph, and show a plan and some triangles."""
     console = Console()
-    options = Options(undirected=True, unique=True, quiet=options.quiet)
+    options = replace(options, undirected=True, unique=True)
     with as_file(files("bigjoin") / "data" / GRAPH) as file, Reporter(quiet=options.quiet) as report:
         graph = open_graph(str(file), options, report)
         graph = graph.on(start_spark(options, report))

@@ -20,7 +20,7 @@ from bigjoin.cli.find import find
 from bigjoin.cli.generate import generate
 from bigjoin.cli.index import index
 from bigjoin.cli.watch import watch
-from bigjoin.errors import BigjoinError
+from bigjoin.errors import BigjoinError, LostError, bounded
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
@@ -51,12 +51,15 @@ def main() -> None:
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
     except click.ClickException as error:
+        error.message = bounded(error.message)  # type: ignore[misc]  # it repeats what was typed
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         _interrupted()
     except BigjoinError as error:
-        _fail(str(error), USER_ERROR)
+        if isinstance(error, LostError) and _follows_interrupt(error):
+            _interrupted()  # the JVM has seen the interrupt first
+        _fail(str(error), _code(error))
     except Exception as error:
         if os.environ.get("BIGJOIN_DEBUG"):
             raise
@@ -69,7 +72,7 @@ def main() -> None:
 def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
     """Show a warning of our own as a sentence; those of libraries are about their future, not about a user's data."""
     if category is UserWarning and "pandas" not in str(message):
-        click.echo(f"bigjoin: note: {message}", err=True)
+        click.echo(f"bigjoin: note: {bounded(message)}", err=True)
 
 
 def _terminated(*_: object) -> None:
@@ -93,18 +96,25 @@ def _interrupted() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    click.echo(f"bigjoin: {message}", err=True)
+    click.echo(f"bigjoin: {bounded(message)}", err=True)
     sys.exit(code)
+
+
+def _code(error: BigjoinError) -> int:
+    return FAILURE if isinstance(error, LostError) else USER_ERROR
 
 
 def _unexpected(error: Exception) -> tuple[str, int]:
     """Return a message and an exit code for an error that bigjoin did not raise itself, or that a Spark task raised."""
+    if "pyspark" in sys.modules:
+        from bigjoin.spark.failures import meaning
+
+        if (meant := meaning(error)) is not None:
+            return str(meant), _code(meant)
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror}{where}", USER_ERROR
     text = str(error)
-    if ours := re.search(r"^bigjoin\.errors\.\w+: (.+?)(?=\n\s*\n|\n\t|\Z)", text, re.MULTILINE | re.DOTALL):
-        return ours[1].strip(), USER_ERROR
     if system := re.search(r"^(?:OSError|PermissionError|FileNotFoundError): (.+)$", text, re.MULTILINE):
         return system[1].strip(), USER_ERROR
     first = text.strip().splitlines()[0] if text.strip() else ""

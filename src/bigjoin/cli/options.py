@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,31 @@ if TYPE_CHECKING:
 
 _UNDIRECTED = click.option("--undirected", is_flag=True, help="Read edges in both directions, without loops.")
 _MASTER = click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine].")
+
+
+def _settings(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Return settings of Spark by their keys. Values may be secrets, so no message repeats one."""
+    settings = {}
+    for setting in given:
+        key, equals, value = setting.partition("=")
+        if not (key := key.strip()) or not equals:
+            shown = f"{key}=" if equals else key
+            raise click.BadParameter(
+                f"{shown!r} is no setting: write KEY=VALUE, as in spark.executor.memory=4g", param=parameter
+            )
+        if value.startswith("@"):
+            try:
+                value = Path(value[1:]).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                why = (isinstance(error, OSError) and error.strerror) or "it is no text"
+                raise click.BadParameter(f"{key}: cannot read {value[1:]}: {why}", param=parameter) from None
+        settings[key] = value
+    return settings
+
+
+_CONF_HELP = "A setting of Spark; may be repeated. @FILE as VALUE is what a file says: other users see arguments."
+conf_option = click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF_HELP)
+"""Settings of the session that a command may start."""
 _KINDS_OF_ID = click.Choice(["int", "string"])
 _IDS = click.option("--ids", type=_KINDS_OF_ID, default="int", show_default=True, help="Integers, or text such as v000123.")
 _QUERY = [
@@ -60,6 +86,7 @@ _RUN = [
     click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
     click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH),
     _MASTER,
+    conf_option,
     _NO_CACHE,
     _NO_VERIFY,
 ]
@@ -87,6 +114,7 @@ class Options:
     workers: int | None = None
     batch_size: int | None = None
     master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
     no_cache: bool = False
     no_verify: bool = False
     as_json: bool = False
@@ -132,8 +160,8 @@ query_options = with_options(_QUERY, _RELATIONS, _RUN, _OUTPUT)
 watch_options = with_options(_QUERY, [option for option in _RUN if option is not _NO_CACHE], _OUTPUT)
 """What watching queries takes."""
 
-index_options = with_options([_UNDIRECTED, _MASTER], _OUTPUT)
+index_options = with_options([_UNDIRECTED, _MASTER, conf_option], _OUTPUT)
 """What building an index takes."""
 
-generate_options = with_options([_IDS, _MASTER], _OUTPUT)
+generate_options = with_options([_IDS, _MASTER, conf_option], _OUTPUT)
 """What generating a graph takes, whatever the family."""

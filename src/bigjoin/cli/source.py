@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from bigjoin.cli.options import Options
 from bigjoin.cli.progress import Reporter
 from bigjoin.errors import IndexFormatError, SourceError
 from bigjoin.paths import is_remote
+from bigjoin.private import user_cache
 
 if TYPE_CHECKING:
     from bigjoin.graph import Graph
@@ -30,7 +32,7 @@ def open_source(source: str | None, options: Options, report: Reporter) -> Graph
     if options.relation_paths:
         if source is not None:
             raise click.UsageError("give either SOURCE or --relation, not both")
-        return _relations(options)
+        return _relations(options, report)
     if source is None:
         raise click.UsageError(
             "Missing argument 'SOURCE': name an edge list or an index, or give relations with --relation NAME=PATH"
@@ -38,7 +40,7 @@ def open_source(source: str | None, options: Options, report: Reporter) -> Graph
     return open_graph(source, options, report)
 
 
-def _relations(options: Options) -> Relations:
+def _relations(options: Options, report: Reporter) -> Relations:
     from bigjoin.relations import Relations
 
     if options.undirected:
@@ -53,7 +55,8 @@ def _relations(options: Options) -> Relations:
         if not is_remote(path) and not Path(path).exists():
             raise SourceError(f"there is no file or directory {path}")
         named[name] = path
-    return Relations(named, drop_nulls=options.relation_nulls)
+    spark = start_spark(options, report) if options.master or options.conf else None  # large relations are read by Spark
+    return Relations(named, drop_nulls=options.relation_nulls, spark=spark)
 
 
 def open_graph(source: str, options: Options, report: Reporter) -> Graph:
@@ -81,14 +84,13 @@ def start_spark(options: Options, report: Reporter):  # type: ignore[no-untyped-
     from bigjoin.spark.session import get_session
 
     report.stage("starting Spark")
-    return get_session(options.master)
+    return get_session(options.master, options.conf)
 
 
-def cache_directory() -> Path:
-    """Return the folder of the cache: BIGJOIN_CACHE, or bigjoin in the user's cache folder."""
-    if chosen := os.environ.get("BIGJOIN_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bigjoin"
+def cache_directory() -> Path | None:
+    """Return the folder of the cache: BIGJOIN_CACHE, or bigjoin in the user's cache folder; None for a user without a home."""
+    chosen = os.environ.get("BIGJOIN_CACHE")
+    return Path(chosen) if chosen else user_cache()
 
 
 def _opened(path: Path, options: Options, report: Reporter) -> Graph:
@@ -105,17 +107,17 @@ def _cached(path: Path, options: Options, report: Reporter) -> Graph:
     from bigjoin.graph import Graph
     from bigjoin.indexing import build_index
 
-    entry = cache_directory() / _entry_name(path, undirected=options.undirected)
-    try:
-        return Graph.open(entry)
-    except IndexFormatError:  # there is none yet, or a damaged one
-        shutil.rmtree(entry, ignore_errors=True)
-    fresh = entry.with_name(f"{entry.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        fresh.parent.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    kept = cache_directory()
+    entry = None if kept is None else kept / _entry_name(path, undirected=options.undirected)
+    if entry is not None:
+        try:
+            return Graph.open(entry)
+        except IndexFormatError:  # there is none yet, or a damaged one
+            shutil.rmtree(entry, ignore_errors=True)
+    if entry is None or not _can_write(entry.parent):
         spark = start_spark(options, report)
         return Graph(path, directed=not options.undirected, spark=spark)
+    fresh = entry.with_name(f"{entry.name}.{uuid.uuid4().hex[:8]}")
     try:
         build_index(
             str(path),
@@ -134,6 +136,14 @@ def _cached(path: Path, options: Options, report: Reporter) -> Graph:
         raise
     _forget_older(entry)
     return Graph.open(entry)
+
+
+def _can_write(folder: Path) -> bool:
+    """Make a folder if it is not there, and tell whether it can be written to."""
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.access(folder, os.W_OK | os.X_OK)
+    return False
 
 
 def _entry_name(path: Path, *, undirected: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +22,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bigjoin.defaults import CONF
 from bigjoin.errors import OutputError, SessionError, reason
+from bigjoin.spark.jvm import launch, needs_launch, redacted
 
 JAVA_VERSION = 17
 EXECUTORS = 30.0
@@ -33,26 +36,40 @@ PATIENCE = 10.0
 _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
 
 
-def get_session(master: str | None = None) -> SparkSession:
-    """Return the active session, or start a local one; `master` asks for a new session there."""
+def get_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Return the active session, or start a local one; `master` asks for a new session there.
+
+    What `conf` says about Spark goes before what bigjoin would choose. What a running session cannot change it does not.
+    """
     active = SparkSession.getActiveSession()
-    if active is not None and master is None:
+    if active is not None and master is None and not conf:
         return active
-    return _start(master)
+    return _start(master, {**_inherited(), **(conf or {})})
 
 
-def _start(master: str | None) -> SparkSession:
+def _inherited() -> dict[str, str]:
+    """Return the settings that the environment has for sessions."""
+    try:
+        return {str(key): str(value) for key, value in json.loads(os.environ.get(CONF) or "{}").items()}
+    except (ValueError, AttributeError):
+        raise SessionError(f'{CONF} is no JSON object of settings, such as {{"spark.executor.memory": "4g"}}') from None
+
+
+def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
     # Workers run this Python, whatever "python3" is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("bigjoin")
+    master = master or conf.pop("spark.master", None)
     if master is not None:
         _check_master(master)
     if master is not None and master.startswith("sc://"):
-        return builder.remote(master).getOrCreate()
+        return _configured(builder.remote(master), conf).getOrCreate()
     check_java()
     cores = os.cpu_count() or 1
     own = scratch_directory("spark")
     settings = {
+        "spark.app.name": "bigjoin",
+        "spark.master": master or f"local[{cores}]",
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "4g"),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -72,16 +89,24 @@ def _start(master: str | None) -> SparkSession:
         # A small answer over TCP to a task in Python may wait 40 ms for an acknowledgement.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(folder)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+    settings |= conf
     log = own / "spark.log"
     try:
         with _stderr_to(log):
-            return builder.master(master or f"local[{cores}]").getOrCreate()
+            if needs_launch(settings):
+                launch(settings, home=own)
+            return _configured(builder, settings).getOrCreate()
     except Exception as error:
         said = [line for line in log.read_text(errors="replace").splitlines() if re.search(r"Exception|Error", line)]
-        reason = said[-1].strip() if said else str(error).strip().splitlines()[0]
+        said += re.findall(r"^(?:: |Caused by: )(.+)", str(error), re.MULTILINE)  # of the JVM, below py4j's own words
+        reason = redacted(said[-1] if said else str(error).strip().splitlines()[0], settings).strip()
         raise SessionError(f"Spark did not start with master {master or 'local'}: {reason}") from error
+
+
+def _configured(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder
 
 
 def _check_master(master: str) -> None:
@@ -89,11 +114,11 @@ def _check_master(master: str) -> None:
     if not re.match(r"local$|local\[(\d+|\*)(,\d+)?\]$|local-cluster\[|yarn$|(spark|k8s|sc)://", master):
         raise SessionError(f"{master!r} is no Spark master; for example local[2], spark://HOST:7077, yarn or sc://HOST:15002")
     if address := re.match(r"(spark|sc)://\[?([^/;:\],]+)\]?(?::(\d+))?", master):
-        host, port = address[2], int(address[3] or (7077 if address[1] == "spark" else 15002))
+        port = address[3] or (7077 if address[1] == "spark" else 15002)
         try:
-            socket.create_connection((host, port), timeout=PATIENCE).close()
-        except OSError as error:
-            raise SessionError(f"there is no Spark at {master}: {error.strerror or error}") from None
+            socket.create_connection((address[2], int(port)), timeout=PATIENCE).close()
+        except (OSError, ValueError, OverflowError) as error:  # a host or a port may be none
+            raise SessionError(f"there is no Spark at {master}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def end_jvm() -> None:

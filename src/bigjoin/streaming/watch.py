@@ -7,16 +7,18 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import VERTEX, Index
@@ -25,6 +27,7 @@ from bigjoin.ingest.columns import id_type
 from bigjoin.ingest.table import edge_columns
 from bigjoin.paths import is_remote
 from bigjoin.query.query import Query
+from bigjoin.spark.failures import meaning, told
 from bigjoin.streaming.monitor import Epoch, Monitor, Watched
 from bigjoin.streaming.updates import OP, read_updates
 from bigjoin.streaming.window import Window
@@ -57,6 +60,7 @@ class Batches:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_monitor": None}
 
+    @told()
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Run a batch as an epoch, unless it is committed already."""
         spark = frame.sparkSession
@@ -92,6 +96,51 @@ class Batches:
         if epoch != index.epoch:
             raise BigjoinError(f"the index {index.path} has changed since the watch began: begin it again")
         return count
+
+
+def telling(query: StreamingQuery) -> StreamingQuery:
+    """Return a streaming query that fails with our sentence, where there is one: Spark's own text has it in its middle."""
+    kind: Any = type(query)  # there is one for Spark Connect, too
+
+    class Watching(kind):  # type: ignore[misc]
+        def awaitTermination(self, *arguments: Any, **named: Any) -> bool | None:  # noqa: N802 - Spark's name
+            with _stream_failures():
+                return cast("bool | None", super().awaitTermination(*arguments, **named))
+
+        def exception(self) -> StreamingQueryException | None:
+            failure = super().exception()
+            return failure if failure is None else (_meaning(failure) or failure)
+
+    watching = Watching.__new__(Watching)
+    watching.__dict__.update(query.__dict__)
+    return cast("StreamingQuery", watching)
+
+
+class StreamError(BigjoinError, StreamingQueryException):
+    """A stream that ended with an error of ours, for whoever waits for Spark's; the cause has all that Spark says of it."""
+
+    def __init__(self, message: str) -> None:
+        StreamingQueryException.__init__(self, message)
+        BigjoinError.__init__(self, message)
+
+
+@contextmanager
+def _stream_failures() -> Iterator[None]:
+    try:
+        yield
+    except Exception as failure:
+        if (meant := _meaning(failure)) is None:
+            raise
+        raise meant from failure
+
+
+def _meaning(failure: Exception) -> StreamError | None:
+    meant = meaning(failure)
+    if meant is None:
+        return None
+    told = StreamError(str(meant))
+    told.__cause__ = failure
+    return told
 
 
 def stream_id(checkpoint: str, spark: SparkSession) -> str | None:

@@ -1,20 +1,12 @@
 """Sound: tell whether arrays from a file can be trusted. Kernels read without looking at bounds, so these look for all others.
 
 Offsets never fall and end where the values do; lists rise strictly and stay below the size of their domain; ranks are a
-permutation. A fingerprint of all pairs, which does not depend on their order, tells whether two column orders hold the same.
+permutation.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from bigjoin.kernels.jit import helper, kernel
-
-FIRST = 0x9E3779B1
-SECOND = 0x85EBCA77
-"""Factors of the two columns of a pair: odd, and otherwise of no meaning."""
-_LOW = np.uint64(0xFFFFFFFF)
-_SHIFT = np.uint64(15)
+from bigjoin.kernels.jit import kernel
 
 
 @kernel
@@ -29,28 +21,6 @@ def longest_list(offsets, length):
         longest = max(longest, size)
         least = min(least, size)
     return longest if least >= 0 and longest <= length else -1
-
-
-@helper
-def scattered(value, factor):
-    """Return a number that looks like chance, the same for the same value and factor."""
-    product = (np.uint64(value) * np.uint64(factor)) & _LOW
-    return product ^ (product >> _SHIFT)
-
-
-@kernel
-def fingerprint(offsets, values, first, last, code, step, factors):
-    """Return what the pairs of nodes [first, last) add up to: of each, its two numbers by `factors`, multiplied.
-
-    The first node is that of `code`, and each further one that of a code which is larger by `step`.
-    """
-    found = np.uint64(0)
-    for node in range(first, last):
-        total = np.uint64(0)
-        for i in range(offsets[node], offsets[node + 1]):
-            total += scattered(values[i], factors[1])
-        found += scattered(code + step * (node - first), factors[0]) * total
-    return found
 
 
 @kernel

@@ -499,3 +499,33 @@ def test_stars_at_a_hub_are_counted_without_listing_them(leaves, flags, stars):
     epoch = graph.apply(rows, f"{leaves}-star", listing=False, **flags)
     before, between, after = (stars(degree, leaves) for degree in (hub, hub - 1, hub + 1))
     assert (epoch.destroyed, epoch.created, epoch.count) == (before - between, after - between, after)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("window", [None, 5])
+@pytest.mark.parametrize("columns", [(), ("amount",), ("time", "more")])
+@pytest.mark.parametrize("signs", ["+-", "-+", "--", "+-+", ""])
+def test_updates_may_lack_the_columns_of_edges(signs, columns, window, tmp_path):
+    """In any order of insertions and deletions: what is not given fits any edge that is deleted, and is NULL in a new one."""
+    build_index(pa.table({"src": [1, 1, 2], "dst": [2, 2, 3], "amount": [5, 6, 7], "time": [1, 2, 3]}), tmp_path / "index")
+    rows = [(7 + i, 8 + i, "+") if sign == "+" else (1 + i % 2, 2 + i % 2, "-") for i, sign in enumerate(signs)]
+    given = {"amount": [5] * len(rows), "time": [4 if sign == "+" else None for sign in signs], "more": ["x"] * len(rows)}
+    table = updates(*rows, **{name: given[name] for name in columns})
+    kinds = {name: pa.string() if name in ("op", "more") else pa.int64() for name in table.column_names}
+    table = table.cast(pa.schema(kinds))
+    query = {"q": Watched(parse("q(a, b, e, e.amount, e.time) := edge(a, b, e)"))}
+    done = Monitor(
+        tmp_path / "index",
+        query,
+        spark=None,
+        initial=lambda *_: 3,
+        window=Window("time", window) if window is not None else None,
+    ).apply(table)
+    there = [(1, 2, 0, 5, 1), (1, 2, 1, 6, 2), (2, 3, 2, 7, 3)]
+    ends = {row[:2] for row in rows if row[2] == "-"}
+    gone = {edge for edge in there if edge[:2] in ends and ("amount" not in columns or edge[3] == 5)}
+    amount, time = 5 if "amount" in columns else None, 4 if "time" in columns else None
+    came = {(*row[:2], 3 + i, amount, time) for i, row in enumerate(row for row in rows if row[2] == "+")}
+    found = {(row.pop("epoch"), *row.values()) for row in done.table.to_pylist()}
+    assert found == {(1, -1, *edge) for edge in gone} | {(1, 1, *edge) for edge in came}
+    assert done.count == len(there) - len(gone) + len(came)

@@ -156,7 +156,9 @@ def test_a_cluster_is_for_those_who_know_its_secret(tmp_path):
         wrong = ["--master", cluster.master, "--conf", "spark.authenticate=true", "--conf", "spark.authenticate.secret=guessed"]
         for options in (wrong, wrong[:2]):
             done = run(*command[1:], *options, cwd=tmp_path)
-            assert refused(done, f"Spark did not start with master {cluster.master}")
+            assert refused(
+                done, f"Spark did not start with master {cluster.master}: it is there, but does not accept this client"
+            )
             assert "guessed" not in done.stderr
             assert "Traceback" not in done.stderr
     assert not cluster.folder.exists()

@@ -33,6 +33,10 @@ SOCKET = f".{uuid.uuid4()}.sock"
 """A socket's name as Spark makes them."""
 PATIENCE = 10.0
 """Seconds that a master may take to accept a connection."""
+_NOT_TAKEN = (
+    "it is there, but does not accept this client; it may be of another version, or want a secret: "
+    "--conf spark.authenticate=true --conf spark.authenticate.secret=@FILE"
+)
 _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
 
 
@@ -97,8 +101,10 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
                 launch(settings, home=own)
             return _configured(builder, settings).getOrCreate()
     except Exception as error:
-        said = [line for line in log.read_text(errors="replace").splitlines() if re.search(r"Exception|Error", line)]
+        lines = log.read_text(errors="replace")
+        said = [line for line in lines.splitlines() if re.search(r"Exception|Error", line)]
         said += re.findall(r"^(?:: |Caused by: )(.+)", str(error), re.MULTILINE)  # of the JVM, below py4j's own words
+        said += [_NOT_TAKEN] if "All masters are unresponsive" in lines else []
         reason = redacted(said[-1] if said else str(error).strip().splitlines()[0], settings).strip()
         raise SessionError(f"Spark did not start with master {master or 'local'}: {reason}") from error
 

@@ -92,6 +92,11 @@ def reason(error: OSError) -> str:
     return f"{said}: {error.filename}" if error.filename else said
 
 
+def shown(text: str, most: int = 200) -> str:
+    """Return a text as a message shows it: of a long one, the beginning."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return `did you mean 'x'?` for the known word nearest to `word`, if one is near."""
     near = get_close_matches(word.casefold(), list(known), n=1, cutoff=0.6)

@@ -1,6 +1,4 @@
-"""Folders that only this user can write to: compiled kernels and notes about verified files are believed, so nobody else may
-have put them there.
-"""
+"""Folders that only this user can write to: what lies there is believed, so nobody else may have put it there."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def cast(values: pa.Array, kind: pa.DataType, *, column: str, source: str) -> pa
         check_64_bits(pc.max(values).as_py(), column=column, source=source)
     try:
         return values.cast(kind)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SourceError(f"column {column!r} of {source} does not fit {kind}: {error}") from None
 
 

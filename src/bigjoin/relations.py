@@ -114,7 +114,8 @@ class Relations(Verbs):
         return self
 
     def close(self) -> None:
-        """Remove the scratch indices. Frames from `find` cannot be read afterwards."""
+        """Remove the scratch indices and results. Frames from `find` cannot be read afterwards."""
+        self._results.free()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __enter__(self) -> Relations:

@@ -154,7 +154,7 @@ def test_properties_have_the_type_that_all_their_fields_allow(tmp_path, monkeypa
     ("content", "kind", "values"),
     [
         ("1 2 7\n1 2 0.5\n1 2 x\n", "string", ["7", "0.5", "x"]),
-        ("1 2 7\n1 2\n1 2 .5 9 9\n", "double", [7.0, None, 0.5]),
+        ("1 2 7\n1 2\n1 2 .5\n", "double", [7.0, None, 0.5]),
         ("1 2 1234567890123456\n1 2 0.5\n", "string", ["1234567890123456", "0.5"]),
         ("1 2 true\n1 2 1\n", "string", ["true", "1"]),
         ("1 2 2024-01-31\n1 2 2024-02-30\n", "string", ["2024-01-31", "2024-02-30"]),
@@ -239,13 +239,33 @@ def test_more_names_than_columns_are_refused(tmp_path):
         ("edges.txt", "# nothing\n\n", "has no edges: it is empty, or holds only comments"),
         ("edges.csv", "src,dst\n", "has no edges: nothing follows its column titles"),
         ("edges.csv.gz", gzip.compress(b"src,dst\n# x\n"), "has no edges: nothing follows its column titles"),
-        ("edges.txt", "1 2\n3\n4 5\n", r"1 of 3 lines .* do not have two columns, for example '3'; an edge is 'src dst'"),
+        (
+            "edges.txt",
+            "1 2\n3\n4 5\n",
+            r"1 of 3 lines .* do not have two columns, for example '3' \(line 2\); an edge is 'src dst'",
+        ),
         ("edges.csv", "1,2\n3,\n4,5\n", r"1 of 3 lines .* do not have two columns, for example '3,'"),
         ("edges.csv", '1,2\n"",3\r\n4\n', r"2 of 3 lines .* do not have two columns, for example '\"\",3'"),
         ("edges.tsv", "1\t2\n\t3\t4\n", r"1 of 2 lines .* do not have two columns"),
         ("edges.txt", "alone\n", r"1 of 1 lines .* do not have two columns, for example 'alone'"),
-        ("edges.txt", "é a\nü a\n".encode("latin-1"), "2 lines of .* are not UTF-8 text: convert the file"),
+        (
+            "edges.txt",
+            "é a\nü a\n".encode("latin-1"),
+            "2 lines of .* are not UTF-8 text, the first is line 1: convert the file",
+        ),
         ("edges.txt", b"1 2 \xff\n3 4\n", "1 lines of .* are not UTF-8 text"),
+        ("edges.csv", "src,dst\n1,2\n\n# x\n3,4,5\n6,7,8\n", r"line 5 of .* more fields than there are titles \(2\): '3,4,5'"),
+        ("edges.csv", "src,dst,name\r\n1,2,a\r\n3,4,b, c\r\n", r"line 3 of .* there are titles \(3\): '3,4,b, c'"),
+        ("edges.csv", 'src,dst,n\r1,2,"a,b"\r3,4,",",x', r"line 3 of .* there are titles \(3\)"),
+        ("edges.tsv", "1\t2\t3\n1\t2\t3\t\t \n1\t2\t\t\t4", r"line 3 of .* fields in its first line \(3\)"),
+        ("edges.txt", "\ufeff1 2\n1 3\n1 4 0.5\n", r"line 3 of .* fields in its first line \(2\): '1 4 0\.5'"),
+        ("edges.txt.gz", gzip.compress(b"1 2\n" * 500 + b"1 2 3"), r"line 501 of .* fields in its first line \(2\)"),
+        ("edges.csv", "1,2,3\n4,5,6," + 1000 * "x", rf"line 2 of .*: '4,5,6,{194 * 'x'}\.\.\.'; the rest"),
+        ("edges.csv", 'src,dst,n\n1,2,"a""b\n3,4,5"\n', r"""does not close in its line, .*, '1,2,"a""b' \(line 2\)"""),
+        ("edges.csv", 'src,dst,"n\n1,2,3"\n', r"does not close in its line, .*, 'src,dst,\"n' \(line 1\)"),
+        ("edges.csv", 'src,dst,n\n1,2,"a,b" c\n', r"or not at the end of its field, '1,2,\"a,b\" c' \(line 2\)"),
+        ("edges.txt", "1 2\n1 3\0\n", "has a zero byte in line 2: it is no text, or not UTF-8"),
+        ("edges.txt", "1 2\n1 3\n".encode("utf-16-le"), "has a zero byte in line 1"),
         ("edges.txt.gz", gzip.compress(b"1 2\n" * 500)[:-4], "cannot be read: Unexpected end of input"),
         ("edges.txt.bz2", bz2.compress(b"1 2\n" * 500)[:-4], "cannot be read: Unexpected end of input"),
         ("edges.deflate", zlib.compress(b"1 2\n" * 500)[:-4], "cannot be read: Unexpected end of input"),
@@ -260,6 +280,15 @@ def test_bad_files_are_refused(tmp_path, monkeypatch, name, content, message, si
     monkeypatch.setattr(text, "SPLIT", size)
     with pytest.raises(SourceError, match=message):
         open_edges(written(tmp_path / name, content))
+
+
+@pytest.mark.parametrize("columns", [None, ["dst", "src"]])
+def test_fields_that_nobody_reads_are_looked_at_all_the_same(tmp_path, columns):
+    """A comma, or a line break in quotes, would move what stands behind it into the columns that are read."""
+    for content in ("name,src,dst\na,1,2\nb,c,1,2\n", 'src,dst,name\n1,2,"a\n3,4"\n'):
+        source = written(tmp_path / "edges.csv", content)
+        with pytest.raises(SourceError, match=r"more fields than|does not close"):
+            open_edges(source, columns=columns, properties=False)
 
 
 def test_comments_may_be_in_any_encoding(tmp_path):
@@ -334,7 +363,7 @@ def obvious_fields(line: str, separator: str | None) -> list[str]:
         quoted = re.match(rf'[{blanks}]*"((?:[^"]|"")*)"[{blanks}]*(?={separator}|\Z)', rest)
         found = quoted or re.match(rf"([^{separator}]*)", rest)
         field = (found[1].replace('""', '"') if quoted else found[1]).strip(blanks)
-        fields.append(Unclosed(field) if not quoted and field.startswith('"') and field.count('"') == 1 else field)
+        fields.append(Unclosed(field) if not quoted and re.fullmatch('"([^"]|"")*', field) else field)
         rest = rest[found.end() :]
         if not rest:
             return fields
@@ -378,10 +407,12 @@ def obvious(name: str, content: str) -> list[tuple] | str:
     taken = {table[0].index(name) for name in ("src", "dst") if titled and name in table[0]}
     order = [*places, *(i for i in range(width) if i not in places and i not in taken)]
     columns = [[row[i] for row in padded] for i in order]
-    if any(isinstance(field, Unclosed) for column in columns for field in column):
+    if any(isinstance(field, Unclosed) for row in table for field in row):
         return "has a quote that opens and does not close"
     if short := sum(not src or not dst for src, dst in zip(*columns[:2], strict=True)):
         return f"{short} of {len(rows)} lines"
+    if any(field for row in rows for field in row[max(2, width) :]):
+        return "has more fields than there are"
     if all(map(is_integer, columns[0] + columns[1])):
         columns[:2] = [[int(field) for field in column] for column in columns[:2]]
     for i in range(2, len(columns)):

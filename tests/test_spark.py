@@ -103,6 +103,9 @@ def test_undirected_graphs_lose_loops_and_gain_directions(spark, tmp_path):
         ("edges.txt", "1 2\n3\n4 5\n", r"1 of 3 lines .* do not have two columns, for example '3'"),
         ("edges.csv", "1,2\n3,\n4,5\n", r"1 of 3 lines .* do not have two columns, for example '3,'"),
         ("edges.txt", "é a\nü a\n".encode("latin-1"), "2 lines of .* are not UTF-8 text"),
+        ("edges.csv", "src,dst\n1,2\n\n3,4,5\n", r"line 4 of .* has more fields than there are titles \(2\): '3,4,5'"),
+        ("edges.csv", 'src,dst,n\n1,2,"a\n3,4,b"\n', r"does not close in its line, .*, '1,2,\"a' \(line 2"),
+        ("edges.txt", "1 2\n1 3\0\n", "has a zero byte in line 2"),
         ("edges.txt.gz", gzip.compress(b"1 2\n" * 50_000)[:-20], "cannot be read: Unexpected end of input"),
         ("edges.txt.xz", b"\xfd7zXZ", r"bigjoin does not read \.xz; use \.gz"),
         ("edges.parquet", b"PAR1 this is no parquet", "cannot be read: .* is not a Parquet file"),
@@ -111,6 +114,39 @@ def test_undirected_graphs_lose_loops_and_gain_directions(spark, tmp_path):
 def test_bad_files_are_refused(spark, tmp_path, name, content, message):
     with pytest.raises(bj.SourceError, match=message):
         graph_of(spark, tmp_path / name, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("edges.txt", "# nothing\n\n", "has no edges: it is empty, or holds only comments"),
+        ("edges.csv", "src,dst\n", "has no edges: nothing follows its column titles"),
+        ("edges.txt", "1 2\n3\n4 5\n", r"1 of 3 lines .* do not have two columns, for example '3' \(line 2 of edges.txt\)"),
+        ("edges.csv", "src,dst\n1,2\n\n3,4,5\n", r"line 4 of edges.csv of .* than there are titles \(2\): '3,4,5'"),
+        ("edges.txt", "1 2\n" * 9 + "1 2 3", r"line 10 of .* fields in its first line \(2\): '1 2 3'"),
+        ("edges.csv", 'src,dst,n\n1,2,"a\n3,4,b"\n', r"does not close in its line, .*, '1,2,\"a' \(line 2"),
+        ("edges.txt", "1 2\n1 3\0\n", "has a zero byte in line 2"),
+        ("edges.txt", "a é\nü a\n".encode("latin-1"), "2 lines of .* are not UTF-8 text, the first is line 1"),
+    ],
+)
+def test_text_that_spark_reads_is_refused_alike(spark, tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(bj.SourceError, match=message):
+        bj.Graph(f"file://{tmp_path}/{name}", spark=spark)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "edges"),
+    [
+        ("edges.csv", '\ufeffw,Source,TARGET\r\n"a,b",1,2\r\n,3,4,\r\n', [(1, 2), (3, 4)]),
+        ("edges.txt", "# x\n007 a\n1\t2\n", [("007", "a"), ("1", "2")]),
+        ("edges.tsv", '"a\tb"\t"say ""hi"""\n', [("a\tb", 'say "hi"')]),
+    ],
+)
+def test_text_that_spark_reads_is_read_as_files_are(spark, tmp_path, name, content, edges):
+    (tmp_path / name).write_bytes(content.encode())
+    for source in (tmp_path / name, f"file://{tmp_path}/{name}"):
+        assert sorted(edges_of(bj.Graph(source, spark=spark).index)) == edges
 
 
 def test_missing_files_and_foreign_folders_are_refused(spark, tmp_path):

@@ -289,9 +289,12 @@ class Graph(Verbs):
         return {}
 
     def close(self) -> None:
-        """Remove the scratch index, if this graph owns one. Frames from `find` cannot be read afterwards."""
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+        """Remove the scratch index, if this graph owns one, and results. Frames from `find` cannot be read afterwards."""
+        self._results.free()
+        for scratch in (self._scratch, None if self._copy is None else self._copy[1].path.parent):
+            if scratch is not None:
+                shutil.rmtree(scratch, ignore_errors=True)
+        self._copy = None
 
     def __enter__(self) -> Graph:
         return self

@@ -28,7 +28,7 @@ from bigjoin.ingest.scan import Scan, Values, distinct_values
 from bigjoin.ingest.table import EDGES, VERTICES, Kind, warn_left_out
 from bigjoin.languages import parse
 from bigjoin.materialize import check_queries, definitions, store
-from bigjoin.paths import is_remote
+from bigjoin.paths import check_regular, is_remote
 from bigjoin.query.query import Query
 from bigjoin.spark.failures import told
 from bigjoin.spark.ingest import ingest, runner
@@ -91,6 +91,8 @@ def build_index(
         raise BigjoinError(f"part_size is {part_size}; it must be at least 1")
     queries = {name: parse(q) if isinstance(q, str) else q for name, q in (materialized or {}).items()}
     check_queries(queries)
+    if isinstance(edges, (str, Path)):
+        check_regular(edges)
     if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
         if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, columns, labels, types)):
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")

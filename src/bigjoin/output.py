@@ -27,6 +27,8 @@ def check_target(target: Path, source: str | None = None, *, lists: bool = False
         raise OutputError("CSV has no lists, which factorized matches are made of; write to a .parquet file")
     if target.is_dir():
         raise OutputError(f"{target} is a directory; name a file in it")
+    if target.exists() and not target.is_file():
+        raise OutputError(f"{target} is a pipe or a device, and results are files: name another, or print them to a pipe")
     if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
         raise OutputError(f"{target} is the source itself; write to another file")
     if not target.absolute().parent.is_dir():

@@ -1,9 +1,12 @@
-"""Sources by their names: which are remote, and which are compressed in a way that Spark reads."""
+"""Sources by their names: which are remote, which are compressed in a way that Spark reads, and which are files at all."""
 
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
+
+from bigjoin.errors import SourceError, reason
 
 COMPRESSED = (".gz", ".bz2", ".deflate")
 UNREADABLE = (".zip", ".xz", ".zst", ".7z", ".rar", ".lz4", ".lzma", ".tar", ".tgz")
@@ -18,3 +21,47 @@ def format_suffix(source: str) -> str:
     """Return the suffix that says the format, below that of a compression."""
     path = Path(source.lower())
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
+
+
+def check_regular(source: str | Path) -> None:
+    """Refuse what is neither a file nor a folder of files, before anybody opens it: who opens a pipe waits for its writer.
+
+    What does not exist is for others to tell. In a folder, names that nobody reads are not looked at.
+    """
+    if is_remote(str(source)):
+        return
+    path = Path(source)
+    try:
+        str(source).encode()
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            for entry in path.iterdir():
+                if not is_hidden(entry.name):
+                    _check_entry(entry)
+        elif not stat.S_ISREG(mode):
+            raise SourceError(f"{source} is {_kind(mode)}: save what it gives as a file, which can be read twice")
+    except FileNotFoundError:
+        return
+    except UnicodeEncodeError:
+        raise SourceError(f"the name {str(source)!r} is not UTF-8: rename the file") from None
+    except ValueError:
+        raise SourceError(f"{str(source)!r} is no path: it holds a zero character") from None
+    except OSError as error:
+        raise SourceError(f"{source} cannot be read: {reason(error)}") from None
+
+
+def is_hidden(name: str) -> bool:
+    """Tell what writers leave beside the data, such as _SUCCESS, from a partition whose name happens to begin so."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _check_entry(path: Path) -> None:
+    if path.is_symlink() and not path.exists():
+        raise SourceError(f"{path} is a link that leads nowhere: remove it, or what it stands for is missing")
+    if not path.is_symlink() or not path.is_dir():  # which might lead back to where we are
+        check_regular(path)
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    return kinds.get(stat.S_IFMT(mode), "no file")

@@ -27,7 +27,7 @@ from bigjoin.ingest import relations as ingest
 from bigjoin.ingest.memory import from_pandas
 from bigjoin.ingest.relations import Chunked, Domain, Encoded
 from bigjoin.ingest.whole import named_apart, read_whole
-from bigjoin.paths import is_remote
+from bigjoin.paths import check_regular, is_remote
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Extender, Plan, Step
@@ -117,7 +117,8 @@ class Relations(Verbs):
         return self
 
     def close(self) -> None:
-        """Remove the scratch indices. Frames from `find` cannot be read afterwards."""
+        """Remove the scratch indices and results. Frames from `find` cannot be read afterwards."""
+        self._results.free()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __enter__(self) -> Relations:
@@ -277,6 +278,7 @@ def _extenders(steps: Iterable[Step]) -> list[Extender]:
 def _open(name: str, rows: Rows, spark: SparkSession | None) -> Chunked | DataFrame:
     """Return what holds the rows of a relation: tables in memory, or a DataFrame, which may be larger."""
     if isinstance(rows, (str, Path)):
+        check_regular(rows)
         if not is_remote(str(rows)) and is_index(Path(rows)):
             return Chunked.of(_of_index(settled(Index.open(rows)), name))
         if is_remote(str(rows)) or _is_large_parquet(Path(rows)):

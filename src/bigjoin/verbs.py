@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial, reduce
 from pathlib import Path
 from typing import Any, Unpack
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.defaults import BATCH_SIZE, check_numbers, check_strategy
@@ -31,9 +32,11 @@ from bigjoin.spark import results, shared
 from bigjoin.spark.choose import choose
 from bigjoin.spark.failures import told
 from bigjoin.spark.frames import schema_of_frame, write_frame
+from bigjoin.spark.held import Held
 from bigjoin.spark.job import Job, worker_count
-from bigjoin.spark.session import get_session, parallelism
+from bigjoin.spark.session import common_directory, get_session, parallelism
 from bigjoin.spark.strategies import IN_ROUNDS
+from bigjoin.spark.stream import publish, stream
 
 KEPT_JOBS = 256
 """Counts of which the plan is remembered."""
@@ -149,7 +152,8 @@ class Verbs(ABC):
             asked = replace(asked, head=asked.attributes[:1])
             number = int(self.exists(asked, strategy=strategy, workers=workers, batch_size=batch_size))
         else:
-            number = self.find(asked, strategy=strategy, workers=workers, batch_size=batch_size).count()
+            with Held() as held:
+                number = self._find(asked, index, chosen, held, workers=workers, batch_size=batch_size).count()
         count = Count(number)
         count.seconds, count.strategy = time.perf_counter() - started, chosen
         count.workers = workers or parallelism(self.spark)
@@ -182,7 +186,10 @@ class Verbs(ABC):
         known = {attribute for atom in atoms for attribute in atom.attributes}
         filters = tuple(f for f in asked.filters if known.issuperset(f.attributes))
         first = replace(asked, atoms=atoms, filters=filters, head=asked.attributes[:1], deduplicate=False)
-        return self.find(first, limit=1, strategy=strategy, workers=workers, batch_size=batch_size).count() > 0
+        index = self._index_for(first)
+        chosen, _ = self._choose(first, index, strategy, workers=workers, batch_size=batch_size, limit=1)
+        with Held() as held:
+            return self._find(first, index, chosen, held, limit=1, workers=workers, batch_size=batch_size).count() > 0
 
     @told()
     def find(
@@ -203,19 +210,48 @@ class Verbs(ABC):
 
         Lazy, like any DataFrame: each action runs the join again (persist the frame to keep the rows), and it reads this
         index, so use it before `close`. With a limit the join stops as soon as it has that many. Not so under strategies
-        that work in rounds, which run now: the frame then reads the matches from scratch files, until Python exits.
+        that work in rounds, which run now: a small result is then part of the frame, and a large one lies in scratch files
+        until `close`, or until Python exits. `scratch_bytes` says how much that is.
         """
         asked = _query(query, flags)
         _check_head(asked, factorized=factorized)
         index = self._index_for(asked)
         chosen, _ = self._choose(asked, index, strategy, factorized, workers=workers, batch_size=batch_size, limit=limit)
+        options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
+        return self._find(asked, index, chosen, self._results, **options)
+
+    @cached_property
+    def _results(self) -> Held:
+        """The files of results that frames read."""
+        return Held()
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch files that results of `find` hold until `close`."""
+        return self._results.bytes
+
+    def _find(
+        self,
+        asked: Query,
+        index: Index,
+        chosen: str,
+        held: Held,
+        *,
+        workers: int | None,
+        batch_size: int | None,
+        limit: int | None = None,
+        factorized: bool = False,
+        spark: SparkSession | None = None,
+    ) -> DataFrame:
+        """Return the matches; files that their frame reads are held."""
+        spark = spark or self.spark
         distinct = asked.deduplicate and asked.projects
         options = (index, workers, batch_size, None if distinct else limit)
         parts = _branches(asked, index)
         if chosen in IN_ROUNDS:
-            frames = [results.find(self.spark, self._dealt(chosen, part, *options), IN_ROUNDS[chosen].run) for part in parts]
+            frames = [results.find(spark, self._dealt(chosen, part, *options), IN_ROUNDS[chosen].run, held) for part in parts]
         else:
-            frames = [shared.find(self.spark, self._shared(part, *options, factorized), index) for part in parts]
+            frames = [shared.find(spark, self._shared(part, *options, factorized), index) for part in parts]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
         if len(frames) > 1:
             frame = frame.select(*asked.columns)
@@ -247,22 +283,79 @@ class Verbs(ABC):
         _check_head(asked, factorized=factorized)
         index = self._index_for(asked)
         chosen, _ = self._choose(asked, index, strategy, factorized, workers=workers, batch_size=batch_size, limit=limit)
-        first, *others = _branches(asked, index)
+        options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
         with staging(target) as folder:
-            if others or (asked.deduplicate and asked.projects):
-                frame = self.find(asked, limit=limit, strategy=strategy, workers=workers, batch_size=batch_size)
-                columns = schema_of_frame(frame)
-                parts = write_frame(frame, columns, folder, suffix)
-            elif chosen in IN_ROUNDS:
-                dealt = self._dealt(chosen, first, index, workers, batch_size, limit)
-                parts = results.write(self.spark, dealt, IN_ROUNDS[chosen].run, folder, suffix, progress=progress)
-                columns = dealt.schema
-            else:
-                job = self._shared(first, index, workers, batch_size, limit, factorized)
-                parts = shared.write(self.spark, job, folder, suffix, progress=progress)
-                columns = shared.schema(job, index)
+            parts, columns = self._write(asked, index, chosen, folder, suffix, self.spark, progress=progress, **options)
             assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)
+
+    def pieces(
+        self,
+        query: str | Query,
+        suffix: str,
+        *,
+        limit: int | None = None,
+        factorized: bool = False,
+        strategy: str = "auto",
+        workers: int | None = None,
+        batch_size: int | None = None,
+        progress: Callable[[float], None] | None = None,
+        look: Callable[[], None] = lambda: None,
+        **flags: Unpack[Flags],
+    ) -> Generator[Path, None, None]:
+        """Give files of matches as they are found, each until the next is asked for: CSV without titles, or Arrow.
+
+        Close the iterator to stop the work, or let `look` raise, which is called now and then. Rows that have to be brought
+        together first, for `deduplicate` or optional atoms, all come at the end.
+        """
+        asked = _query(query, flags)
+        _check_head(asked, factorized=factorized)
+        index = self._index_for(asked)
+        chosen, _ = self._choose(asked, index, strategy, factorized, workers=workers, batch_size=batch_size, limit=limit)
+        options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
+        folder = common_directory(self.spark, index.path, "found")
+
+        def work(spark: SparkSession) -> None:
+            self._write(asked, index, chosen, folder, suffix, spark, progress=progress, in_pieces=True, **options)
+
+        return stream(self.spark, folder, work, look)
+
+    def _write(
+        self,
+        asked: Query,
+        index: Index,
+        chosen: str,
+        folder: Path,
+        suffix: str,
+        spark: SparkSession,
+        *,
+        workers: int | None,
+        batch_size: int | None,
+        limit: int | None,
+        factorized: bool,
+        progress: Callable[[float], None] | None,
+        in_pieces: bool = False,
+    ) -> tuple[list[tuple[Path, int]], pa.Schema]:
+        """Write the matches to files in a folder, and return these with their rows, and the columns; pieces are published."""
+        first, *others = _branches(asked, index)
+        found = partial(publish, folder=folder) if in_pieces else None
+        if others or (asked.deduplicate and asked.projects):
+            with Held() as held:
+                options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "spark": spark}
+                frame = self._find(asked, index, chosen, held, **options)
+                columns = schema_of_frame(frame)
+                parts = write_frame(frame, columns, folder, suffix)
+            if found is not None:
+                found([file for file, _ in parts])
+        elif chosen in IN_ROUNDS:
+            dealt = self._dealt(chosen, first, index, workers, batch_size, limit)
+            parts = results.write(spark, dealt, IN_ROUNDS[chosen].run, folder, suffix, progress=progress, found=found)
+            columns = dealt.schema
+        else:
+            job = self._shared(first, index, workers, batch_size, limit, factorized)
+            parts = shared.write(spark, job, folder, suffix, progress=progress, in_pieces=in_pieces)
+            columns = shared.schema(job, index)
+        return parts, columns
 
     @told()
     def explain(

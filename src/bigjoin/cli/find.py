@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import select
 import shutil
 import sys
-import tempfile
+from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +44,8 @@ SCREENFUL = 20
 def find(query: str, source: str | None, output: Path | None, limit: int | None, factorized: bool, options: Options) -> None:
     """Find the matches of QUERY in SOURCE, or in relations that --relation names: a column for each attribute of the head.
 
-    Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json. A pipe gets its first row when all are
-    found: use --limit where few are enough.
+    Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json. Rows are printed as they are found, and
+    when nobody reads them any more (find ... | head), the search ends.
     """
     parsed = parse(query, **options.flags)
     check_strategy(options.strategy, factorized=factorized)
@@ -90,17 +93,50 @@ def show(table: pa.Table) -> None:
 
 
 def _stream(graph: Verbs, query: Query, limit: int | None, asked: dict[str, Any], report: Reporter, *, as_json: bool) -> None:
-    """Print every match, as CSV or as JSON lines, by way of files: rows through the JVM would cost more."""
+    """Print every match as it is found, as CSV or as JSON lines, by way of files: rows through the JVM would cost more."""
     as_json = as_json or asked["factorized"]  # CSV has no lists
-    with tempfile.TemporaryDirectory(prefix="bigjoin-find-") as folder:
-        file = Path(folder) / f"matches{'.parquet' if as_json else '.csv'}"
-        graph.write(query, file, limit=limit, progress=report.share, **asked)
-        if not as_json:
-            with file.open(encoding="utf-8") as source:
-                shutil.copyfileobj(source, sys.stdout, 1 << 20)
-            return
-        import pyarrow.parquet as pq
+    suffix, printed = (".arrow", _print_json) if as_json else (".csv", _print_csv)
+    look = _Pipe().look
+    with closing(graph.pieces(query, suffix, limit=limit, progress=report.share, look=look, **asked)) as pieces:
+        titled = as_json
+        for piece in chain(pieces, [None]):
+            if not titled:
+                csv.writer(sys.stdout, lineterminator="\n").writerow(query.columns)
+                titled = True
+            if piece is not None:
+                printed(piece)
 
-        for batch in pq.ParquetFile(file).iter_batches():
-            for row in batch.to_pylist():
+
+def _print_csv(piece: Path) -> None:
+    sys.stdout.flush()
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:
+        sys.stdout.write(piece.read_bytes().decode())
+        return
+    with piece.open("rb") as source:
+        shutil.copyfileobj(source, binary, 1 << 20)
+    binary.flush()
+
+
+def _print_json(piece: Path) -> None:
+    import pyarrow as pa
+
+    with pa.ipc.open_file(str(piece)) as reader:
+        for number in range(reader.num_record_batches):
+            for row in reader.get_batch(number).to_pylist():
                 sys.stdout.write(json.dumps(row, default=str) + "\n")
+    sys.stdout.flush()
+
+
+class _Pipe:
+    """Whoever reads our output, if anybody does."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        with suppress(OSError, ValueError):  # of a stream that is no file
+            self._poll.register(sys.stdout.fileno(), 0)
+
+    def look(self) -> None:
+        """Raise BrokenPipeError if nobody reads any more, though there may be nothing to write for a while."""
+        if any(event & (select.POLLERR | select.POLLHUP) for _, event in self._poll.poll(0)):
+            raise BrokenPipeError

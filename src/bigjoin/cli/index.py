@@ -13,9 +13,8 @@ import click
 
 from bigjoin.cli.options import Options, index_options
 from bigjoin.cli.progress import Reporter
-from bigjoin.cli.source import start_spark
+from bigjoin.cli.source import check_exists, start_spark
 from bigjoin.defaults import PART_SIZE
-from bigjoin.errors import SourceError
 from bigjoin.paths import is_remote
 
 if TYPE_CHECKING:
@@ -99,8 +98,7 @@ def _build(
             raise click.UsageError(f"--relation {relation}: there are two relations {other!r}")
         paths[other] = path
     for path in (*paths.values(), *((vertices,) if vertices else ())):
-        if not is_remote(path) and not Path(path).exists():
-            raise SourceError(f"there is no file or directory {path}")
+        check_exists(path)
     stored = _named_queries(materialized)
     whole = not is_remote(source) and is_index(Path(source))
     if whole and (len(paths) > 1 or name != "edge"):

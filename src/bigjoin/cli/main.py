@@ -20,7 +20,7 @@ from bigjoin.cli.find import find
 from bigjoin.cli.generate import generate
 from bigjoin.cli.index import index
 from bigjoin.cli.watch import watch
-from bigjoin.errors import BigjoinError, LostError, bounded
+from bigjoin.errors import BigjoinError, LostError, bounded, shown
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
@@ -45,6 +45,8 @@ def main() -> None:
     logging.disable()  # py4j would log the traceback of an error that is told anyway
     warnings.showwarning = _note  # type: ignore[assignment]
     signal.signal(signal.SIGTERM, _terminated)
+    if unreadable := next((argument for argument in sys.argv if not _is_utf8(argument)), None):
+        _fail(f"the argument {shown(unreadable)!r} is not UTF-8", USER_ERROR)
     try:
         cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -67,6 +69,15 @@ def main() -> None:
         if cancelled or _follows_interrupt(error):
             _interrupted()  # Spark has seen the interrupt first
         _fail(*_unexpected(error))
+
+
+def _is_utf8(argument: str) -> bool:
+    """Tell whether an argument is text: bytes that are not UTF-8 reach Python as surrogates."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _note(message: Warning | str, category: type[Warning], *_: object) -> None:

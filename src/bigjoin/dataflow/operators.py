@@ -87,6 +87,8 @@ class Operators:
     """Proposals of each step that prefixes make as soon as they reach their proposer; beyond, they wait."""
     last: int | None = field(default=None, kw_only=True)
     """The last step that may propose in this round, if it is not the last of all."""
+    shares: bool = field(default=True, kw_only=True)
+    """Whether proposals of the last step that travel together cost their codes alone; else each costs, as a match does."""
     enough: int = field(default=ENOUGH, kw_only=True)
     itinerary: Itinerary = field(init=False)
     tally: Tally = field(init=False)
@@ -250,7 +252,7 @@ class Operators:
         if at is not None:
             block = block.part(order_of(block.prefixes[at]))
         keys = None if at is None else block.prefixes[at]
-        shared = self.itinerary.shares_last and visit.step == len(self.plan.steps) - 1
+        shared = self.shares and self.itinerary.shares_last and visit.step == len(self.plan.steps) - 1
         costs = np.cumsum(codes_that_travel(block, keys) if shared else block.counts)
         now = int(np.searchsorted(costs, self.left[visit.step], side="right"))
         if now < len(block):

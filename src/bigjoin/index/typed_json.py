@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union
 
-from bigjoin.errors import BigjoinError
+from bigjoin.errors import BigjoinError, shown
 
 _T = TypeVar("_T")
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -130,6 +130,5 @@ def _below(where: str, name: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return the beginning of a value's text: it may be anything, and as long as it likes."""
-    text = repr(value) if not isinstance(value, (dict, list)) else f"{'an object' if isinstance(value, dict) else 'a list'}"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    """Return a value's text, or what it is: it may be anything, and as long as it likes."""
+    return "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else shown(repr(value), _LONGEST)

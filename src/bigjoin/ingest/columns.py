@@ -89,7 +89,7 @@ def cast(values: pa.Array, kind: pa.DataType, *, column: str, source: str) -> pa
         check_64_bits(pc.max(values).as_py(), column=column, source=source)
     try:
         return values.cast(kind)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         times = pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind)
         if times and _UNITS.index(values.type.unit) > _UNITS.index(kind.unit):
             _refuse_finer(values, kind, column=column, source=source)

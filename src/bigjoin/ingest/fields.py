@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.ingest.table import BATCH
-from bigjoin.kernels.text import BLANK, BREAK, EMPTY, INTEGER, MISSING, NEWLINE, PLAIN, QUOTED, copy_fields, find_fields
+from bigjoin.kernels.text import BLANK, BREAK, EMPTY, INTEGER, MISSING, NEWLINE, QUOTED, copy_fields, find_fields
 
 BLANKS = b" \t\v\f"
+LONGEST_LINE = 2**20
+"""Bytes of a line; what has longer ones is no text."""
 
 TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
 """What a column may be, the first that all its fields allow; else it is text."""
@@ -25,7 +27,6 @@ _SPELLINGS = {
 }
 """Doubles have no zeros in front and no more digits than they keep, lest a code or a long number lose some."""
 _EXACT = 10**15
-_QUOTE = ord('"')
 _FEW = 64
 
 
@@ -38,6 +39,10 @@ class Fields:
     stops: NDArray[np.int32]
     integers: NDArray[np.int64]
     kinds: NDArray[np.uint8]
+    wide: int
+    """The first line with something behind its last field, or NONE."""
+    unclosed: int
+    """The first line with quotes that open and do not close, or NONE."""
 
     def __len__(self) -> int:
         return len(self.kinds[0])
@@ -59,25 +64,22 @@ class Fields:
         valid = np.packbits(self.kinds[i] > EMPTY, bitorder="little")
         return pa.Array.from_buffers(pa.string(), len(self), [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(copy)])
 
-    def unclosed_quote(self) -> str | None:
-        """Return a line in which a field begins with a quote and has no other, if there is one."""
-        text = _bytes(self.text)
-        begins = text[np.minimum(self.starts, len(text) - 1)] == _QUOTE
-        for column, row in zip(*np.nonzero(begins & (self.kinds == PLAIN)), strict=True):
-            field = self.text[self.starts[column, row] : self.stops[column, row]]
-            if field.count(b'"') == 1:
-                return self.line(int(row))
-        return None
+    def begin(self, row: int) -> int:
+        """Return where a line begins in the text."""
+        at = int(self.starts[0, row])
+        return max(self.text.rfind(b"\n", 0, at), self.text.rfind(b"\r", 0, at)) + 1
 
     def line(self, row: int) -> str:
         """Return a line as it stands in the text."""
-        at = int(self.starts[0, row])
-        begin = max(self.text.rfind(b"\n", 0, at), self.text.rfind(b"\r", 0, at)) + 1
-        return self.text[begin:].splitlines()[0].strip(BLANKS).decode(errors="replace")
+        begin = self.begin(row)
+        return self.text[begin : begin + LONGEST_LINE].splitlines()[0].strip(BLANKS).decode(errors="replace")
 
 
-def find(text: bytes, separator: str | None, places: Sequence[int], rows: int = 0) -> Iterator[Fields]:
-    """Yield the fields at some places of every line; arrays are used again, so what is kept must be copied."""
+def find(text: bytes, separator: str | None, places: Sequence[int], width: int = 0, rows: int = 0) -> Iterator[Fields]:
+    """Yield the fields at some places of every line; arrays are used again, so what is kept must be copied.
+
+    A line has up to `width` fields, or any number if that is 0.
+    """
     classes, limit = _classes(separator)
     slots = np.full(max(places) + 1, -1, np.int64)
     slots[list(places)] = np.arange(len(places))
@@ -86,9 +88,9 @@ def find(text: bytes, separator: str | None, places: Sequence[int], rows: int = 
     integers, kinds = np.empty(shape, np.int64), np.empty(shape, np.uint8)
     at = 0
     while at < len(text):
-        count, at = find_fields(_bytes(text), at, classes, limit, slots, starts, stops, integers, kinds)
+        count, at, *faults = find_fields(_bytes(text), at, classes, limit, slots, width, starts, stops, integers, kinds)
         if count:
-            yield Fields(text, starts[:, :count], stops[:, :count], integers[:, :count], kinds[:, :count])
+            yield Fields(text, starts[:, :count], stops[:, :count], integers[:, :count], kinds[:, :count], *faults)
 
 
 def split_line(line: bytes, separator: str | None) -> list[str]:

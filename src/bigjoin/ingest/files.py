@@ -13,7 +13,7 @@ from bigjoin.index.run import Run, in_threads
 from bigjoin.ingest.parquet import open_parquet, read_parquet
 from bigjoin.ingest.table import EDGES, VERTICES, Kind, Table, reading
 from bigjoin.ingest.text import open_text, read_text
-from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
+from bigjoin.paths import COMPRESSED, UNREADABLE, check_regular, format_suffix
 
 __all__ = ["Table", "open_edges", "open_vertices", "read"]
 
@@ -44,6 +44,7 @@ def open_files(
     `columns` picks the ids and the properties from a source with titles, and names the columns of one without. Text has to be
     looked through before its types are known: `run` does that, piece by piece. `drop_nulls` lets lines pass that lack an id.
     """
+    check_regular(source)
     with reading(source):
         path = Path(source).absolute()
         if path.suffix.lower() in UNREADABLE:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from bigjoin.errors import SourceError
 from bigjoin.ingest.columns import cast, check_64_bits, common_type, id_type, joined_type, property_type
 from bigjoin.ingest.table import BATCH, Kind, Table, choose, from_text, to_text, warn_left_out
+from bigjoin.paths import is_hidden
 
 SPLIT = 2**20
 """A piece has about so many rows; a larger row group is cut, and each of its pieces passes over the rows before it."""
@@ -81,18 +82,13 @@ def _footers(source: str) -> list[Footer]:
     if not path.is_dir():
         return [_footer(source, path, {})]
     inside = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
-    files = [file for file in inside if not any(map(_is_hidden, file.parts))]
+    files = [file for file in inside if not any(map(is_hidden, file.parts))]
     if not any(file.suffix.lower() == ".parquet" for file in files):
         raise SourceError(f"{source} is neither an index (it has no manifest.json) nor a folder of Parquet files")
     spelled = [dict(unquote(part).split("=", 1) for part in file.parts[:-1] if "=" in part) for file in files]
     names = {name for values in spelled for name in values}
     partitions = {name: _typed([values.get(name, "") for values in spelled]) for name in names}
     return [_footer(source, path / file, {name: partitions[name][i] for name in spelled[i]}) for i, file in enumerate(files)]
-
-
-def _is_hidden(name: str) -> bool:
-    """Tell what writers leave beside the data, such as _SUCCESS, from a partition whose name happens to begin so."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _typed(values: list[str]) -> list[pa.Scalar]:

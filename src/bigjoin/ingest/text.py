@@ -13,19 +13,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bigjoin.errors import SourceError
+from bigjoin.errors import SourceError, shown
 from bigjoin.index.run import Run
-from bigjoin.ingest.fields import BLANKS, TYPES, Fields, find, possible_types, split_line, type_of
+from bigjoin.ingest.fields import BLANKS, LONGEST_LINE, TYPES, Fields, find, possible_types, split_line, type_of
 from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, from_text, to_text
-from bigjoin.kernels.text import EMPTY
+from bigjoin.kernels.text import EMPTY, NONE
 from bigjoin.paths import COMPRESSED, format_suffix
 
 SPLIT = 2**24
 """A piece has about so many bytes: at most some 2^22 rows. A compressed file is one piece, which is read in such blocks."""
-LONGEST_LINE = 2**20
 
 _NEWLINE = re.compile(rb"[\r\n]")
 _INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Lines that are wrong in one way: how many were seen, and the first of them and its position in the file."""
+
+    lines: int
+    at: int
+    first: str
+
+    def __add__(self, other: Fault) -> Fault:
+        first = min(self, other, key=lambda fault: fault.at)
+        return Fault(self.lines + other.lines, first.at, first.first)
 
 
 @dataclass(frozen=True)
@@ -33,22 +45,22 @@ class Findings:
     """What some of a file's lines say: how many there are, which are wrong, and what their columns may be."""
 
     rows: int
-    short: int
-    example: str | None
-    garbled: int
-    unclosed: str | None
-    """A line with quotes that open and do not close, if there is one."""
+    faults: dict[str, Fault]
+    """By what is wrong, one of FAULTS."""
     span: tuple[int, int] | None
     types: tuple[frozenset[pa.DataType] | None, ...]
 
+    @classmethod
+    def none(cls, columns: int) -> Findings:
+        """Return what no lines say."""
+        return cls(0, {}, None, (None,) * columns)
+
     def __add__(self, other: Findings) -> Findings:
         spans = [span for span in (self.span, other.span) if span is not None]
+        both = self.faults.keys() & other.faults.keys()
         return Findings(
             self.rows + other.rows,
-            self.short + other.short,
-            self.example or other.example,
-            self.garbled + other.garbled,
-            self.unclosed or other.unclosed,
+            {**self.faults, **other.faults, **{name: self.faults[name] + other.faults[name] for name in both}},
             (min(low for low, _ in spans), max(high for _, high in spans)) if spans else None,
             tuple(b if a is None else a if b is None else a & b for a, b in zip(self.types, other.types, strict=True)),
         )
@@ -56,13 +68,14 @@ class Findings:
     def to_json(self) -> dict[str, Any]:
         """Return the findings as they travel."""
         types = [None if types is None else sorted(TYPES.index(kind) for kind in types) for types in self.types]
-        return {**vars(self), "types": types}
+        return {**vars(self), "types": types, "faults": {name: vars(fault) for name, fault in self.faults.items()}}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Findings:
         types = (None if t is None else frozenset(TYPES[i] for i in t) for t in found["types"])
         span = None if found["span"] is None else (found["span"][0], found["span"][1])
-        return cls(**{**found, "types": tuple(types), "span": span})
+        faults = {name: Fault(**fault) for name, fault in found["faults"].items()}
+        return cls(found["rows"], faults, span, tuple(types))
 
 
 def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, drop_nulls: bool, run: Run) -> Table:
@@ -75,7 +88,8 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
     if kind is EDGES and separator is not None and separator.encode() not in _trimmed(head[0][0]):
         separator = None
     first, *below = (split_line(line, separator) for line, _ in head)
-    titled = kind.named(first) is not None or _are_titles(kind, first, below) or _are_asked_for(first, columns)
+    width = max(len(first), len(kind.ends))  # a line that is too short is counted, and shown
+    titled = kind.named(first) is not None or are_titles(kind, first, below) or _are_asked_for(first, columns)
     if titled and kind.named(first) is None and columns is None:
         line = _trimmed(head[0][0]).decode(errors="replace")
         warnings.warn(f"{source}: the first line, {line!r}, is taken for column titles", stacklevel=4)
@@ -85,7 +99,6 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
             raise SourceError(f"{len(columns)} columns are named, and the first line of {source} has {len(first)}")
         names, columns = list(columns), None
     else:
-        width = max(len(first), len(kind.ends))  # a line that is too short is counted, and shown
         names = _names(first if titled else [], width)
     keys, others = choose(kind, names, source, columns=columns, properties=properties)
     layout = {
@@ -94,11 +107,16 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
         "path": str(path),
         "separator": separator,
         "places": [names.index(name) for name in (*keys, *others)],
+        "width": width if separator is not None or properties else 0,  # else only the ids of a line matter
     }
     splits = [{**layout, "begin": begin, "end": end} for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
     pieces = [Findings.from_json(piece) for piece in run(LookThrough(len(keys)), splits)]
-    found = reduce(Findings.__add__, pieces, Findings(0, 0, None, 0, None, None, (None,) * (len(keys) + len(others))))
-    _check(found, source, kind, drop_nulls=drop_nulls)
+    found = reduce(Findings.__add__, pieces, Findings.none(len(keys) + len(others)))
+    if titled:
+        titles, end = head[0]
+        if any(fields.unclosed != NONE for fields in find(titles, separator, [0], width)):
+            found += Findings(0, {"unclosed": _fault(titles, 0, end - len(titles))}, None, found.types)
+    _check(found, source, kind, f"{'titles' if titled else 'fields in its first line'} ({width})", drop_nulls=drop_nulls)
     key_type = pa.int64() if all(type_of(types) == pa.int64() for types in found.types[: len(keys)]) else pa.string()
     kinds = [key_type] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
     schema = pa.schema(list(zip((*kind.ends, *others), kinds, strict=True)))
@@ -125,45 +143,108 @@ class LookThrough:
     keys: int
 
     def __call__(self, split: dict[str, Any]) -> dict[str, Any]:
-        none = Findings(0, 0, None, 0, None, None, (None,) * len(split["places"]))
-        found = none
+        found = Findings.none(len(split["places"]))
+        position = split["begin"]
         for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
-            garbled = _garbled(block)
-            found += Findings(0, 0, None, garbled, None, None, none.types)
-            for fields in find(block, split["separator"], split["places"]):
-                quoted = split["separator"] is not None and b'"' in block
-                found += _findings(fields, self.keys, garbled=garbled > 0, quoted=quoted)
+            faults = _unreadable(block, position)
+            found += Findings(0, faults, None, found.types)
+            for fields in find(block, split["separator"], split["places"], split["width"]):
+                found += _findings(fields, self.keys, position, readable=not faults)
+            position += len(block)
         return found.to_json()
 
 
-def _findings(fields: Fields, keys: int, *, garbled: bool, quoted: bool) -> Findings:
-    short, example = 0, None
+def _findings(fields: Fields, keys: int, position: int, *, readable: bool) -> Findings:
+    """Return what the fields of some lines say; `position` is where the block begins that they are in."""
+    faults = {}
+    for name, row in (("unclosed", fields.unclosed), ("wide", fields.wide)):
+        if row != NONE:
+            faults[name] = _fault(fields.text, fields.begin(row), position)
     if fields.kinds[:keys].min() <= EMPTY:
         lines = (fields.kinds[:keys] <= EMPTY).any(axis=0)
-        short, example = int(np.count_nonzero(lines)), fields.line(int(lines.argmax()))
+        many = int(np.count_nonzero(lines))
+        faults["short"] = _fault(fields.text, fields.begin(int(lines.argmax())), position, many)
     ids = fields.integers[:keys]
-    types = tuple(None if garbled else possible_types(fields, i, is_key=i < keys) for i in range(len(fields.kinds)))
-    unclosed = fields.unclosed_quote() if quoted else None
-    return Findings(len(fields), short, example, 0, unclosed, (int(ids.min()), int(ids.max())), types)
+    types = tuple(possible_types(fields, i, is_key=i < keys) if readable else None for i in range(len(fields.kinds)))
+    return Findings(len(fields), faults, (int(ids.min()), int(ids.max())), types)
 
 
-def _check(found: Findings, source: str, kind: Kind, *, drop_nulls: bool) -> None:
+def _fault(text: bytes, begin: int, position: int, lines: int = 1) -> Fault:
+    """Return the fault of a line that begins somewhere in a block, which begins at a position of the file."""
+    line = _NEWLINE.split(text[begin : begin + LONGEST_LINE], maxsplit=1)[0]
+    return Fault(lines, position + begin, shown(line.strip(BLANKS).decode(errors="replace")))
+
+
+def _unreadable(block: bytes, position: int) -> dict[str, Fault]:
+    """Return the lines that are not UTF-8 text, comments aside, and those with bytes that no text has."""
+    faults = {}
+    if (zero := block.find(b"\0")) >= 0:
+        faults["binary"] = _fault(block, max(block.rfind(b"\n", 0, zero), block.rfind(b"\r", 0, zero)) + 1, position)
+    if not block.isascii() and not _is_utf8(block):
+        lines = (line for line in re.finditer(rb"[^\r\n]+", block) if _is_significant(line[0]) and not _is_utf8(line[0]))
+        if begins := [line.start() for line in lines]:
+            faults["garbled"] = _fault(block, begins[0], position, len(begins))
+    return faults
+
+
+def _check(found: Findings, source: str, kind: Kind, width: str, *, drop_nulls: bool) -> None:
+    """Refuse a file with lines that cannot be read, or would be misread; `width` says what bounds their fields."""
     if not found.rows:
         raise SourceError(f"{source} has no {kind.noun}: nothing follows its column titles")
-    if found.unclosed is not None:
-        raise SourceError(
-            f"{source} has a quote that opens and does not close in its line, {found.unclosed!r}: fields with line breaks are "
-            "not read; write the file as Parquet, or without them"
+    for name in FAULTS:
+        if name in found.faults and not (name == "short" and drop_nulls):
+            fault = found.faults[name]
+            where = f"line {_line_number(source, fault.at):,}"
+            raise refused(name, source, kind, fault, where=where, rows=found.rows, width=width)
+
+
+FAULTS = ("binary", "unclosed", "short", "wide", "garbled")
+"""What may be wrong with lines: a zero byte, quotes that do not close, no id, too many fields, not UTF-8."""
+
+
+def refused(name: str, source: str, kind: Kind, fault: Fault, *, where: str, rows: int, width: str) -> SourceError:
+    """Return the error that says what is wrong with lines, and where the first of them is."""
+    if name == "binary":
+        return SourceError(f"{source} has a zero byte in {where}: it is no text, or not UTF-8; convert it, or use Parquet")
+    if name == "unclosed":
+        return SourceError(
+            f"{source} has a quote that opens and does not close in its line, or not at the end of its field, {fault.first!r} "
+            f"({where}): fields with line breaks are not read; write the file as Parquet, or without them"
         )
-    if found.short and kind is EDGES and not drop_nulls:
-        raise SourceError(
-            f"{found.short} of {found.rows} lines of {source} do not have two columns, for example {found.example!r}; "
-            "an edge is 'src dst', separated by spaces, a tab or a comma"
+    if name == "short":
+        what = "do not have two columns" if kind is EDGES else "have no id"
+        hint = "; an edge is 'src dst', separated by spaces, a tab or a comma" if kind is EDGES else ""
+        return SourceError(f"{fault.lines} of {rows} lines of {source} {what}, for example {fault.first!r} ({where}){hint}")
+    if name == "wide":
+        return SourceError(
+            f"{where} of {source} has more fields than there are {width}: {fault.first!r}; the rest would be lost: name every "
+            "column, and put fields that hold a separator in quotes (.csv, .tsv)"
         )
-    if found.short and not drop_nulls:
-        raise SourceError(f"{found.short} of {found.rows} lines of {source} have no id, for example {found.example!r}")
-    if found.garbled:
-        raise SourceError(f"{found.garbled} lines of {source} are not UTF-8 text: convert the file, for example with iconv")
+    return SourceError(
+        f"{fault.lines} lines of {source} are not UTF-8 text, the first is {where}: convert the file, for example with iconv"
+    )
+
+
+def _line_number(source: str, position: int) -> int:
+    """Return the number of the line that begins at a position of a file, from 1."""
+    lines, before = 1, b""
+    for block in blocks(source, Path(source).absolute(), 0, None):
+        part = block[:position]
+        lines += part.count(b"\n") + part.count(b"\r") - part.count(b"\r\n") - (before + part[:1] == b"\r\n")
+        position -= len(block)
+        if position <= 0:
+            break
+        before = block[-1:]
+    return lines
+
+
+def are_titles(kind: Kind, first: list[str], below: list[list[str]]) -> bool:
+    """Tell titles from a row: for edges two words above two integers, for vertices words above something with a number."""
+    words = first[: len(kind.ends)] if kind is EDGES else first
+    if not below or not all(re.fullmatch(r"[^\W\d][\w .-]*", word) for word in words):
+        return False
+    integers = [re.fullmatch(r"[+-]?\d+", text) is not None for text in below[0]]
+    return all(integers[:2]) if kind is EDGES else any(integers)
 
 
 def blocks(source: str, path: Path, begin: int, end: int | None, size: int = 0) -> Iterator[bytes]:
@@ -230,28 +311,12 @@ def _trimmed(line: bytes) -> bytes:
     return _INDENT.sub(b"", line).rstrip(BLANKS)
 
 
-def _garbled(block: bytes) -> int:
-    """Return how many lines are not UTF-8, comments aside."""
-    if block.isascii() or _is_utf8(block):
-        return 0
-    return sum(not _is_utf8(line) for line in _NEWLINE.split(block) if _is_significant(line))
-
-
 def _is_utf8(text: bytes) -> bool:
     try:
         text.decode()
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _are_titles(kind: Kind, first: list[str], below: list[list[str]]) -> bool:
-    """Tell titles from a row: for edges two words above two integers, for vertices words above something with a number."""
-    words = first[: len(kind.ends)] if kind is EDGES else first
-    if not below or not all(re.fullmatch(r"[^\W\d][\w .-]*", word) for word in words):
-        return False
-    integers = [re.fullmatch(r"[+-]?\d+", text) is not None for text in below[0]]
-    return all(integers[:2]) if kind is EDGES else any(integers)
 
 
 def _names(titles: list[str], width: int) -> list[str]:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from bigjoin.errors import SourceError
+from bigjoin.ingest.delimited import read_delimited
 from bigjoin.ingest.files import PARQUET, open_edges, read
 from bigjoin.ingest.table import reading
-from bigjoin.paths import format_suffix
+from bigjoin.paths import check_regular, format_suffix
 
 SEPARATORS = (",", "\t", "|", ";")
 """What may stand between the columns of a text file; without any of them, spaces do, and rows are edges."""
@@ -25,6 +25,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 def read_whole(source: str) -> pa.Table:
     """Return the rows of a Parquet file or folder, or of text: CSV with any usual separator, or an edge list."""
+    check_regular(source)
     with reading(source):
         path = Path(source)
         if not path.exists():
@@ -41,9 +42,7 @@ def read_whole(source: str) -> pa.Table:
             edges = open_edges(source)
             return pa.Table.from_batches([batch for split in edges.splits for batch in read(split)], edges.schema)
         titled = not any(_NUMBER.fullmatch(word.strip().strip('"')) for word in lines[0].split(separator))
-        options = pyarrow.csv.ReadOptions(skip_rows=skipped, autogenerate_column_names=not titled)
-        parsing = pyarrow.csv.ParseOptions(delimiter=separator)
-        table = pyarrow.csv.read_csv(path, read_options=options, parse_options=parsing)
+        table = read_delimited(path, separator, titled=titled, skipped=skipped)
         return named_apart(table if titled else table.rename_columns([f"c{i + 1}" for i in range(table.num_columns)]), source)
 
 

@@ -12,8 +12,10 @@ import numpy as np
 from bigjoin.kernels.jit import helper, kernel
 
 ORDINARY, BLANK, BREAK, NEWLINE = range(4)
-MISSING, EMPTY, INTEGER, PLAIN, QUOTED = range(5)
-"""What a field is: absent from its line, without bytes, an integer in its usual spelling, text, or text with doubled quotes."""
+MISSING, EMPTY, INTEGER, PLAIN, QUOTED, UNCLOSED = range(6)
+"""What a field is: absent from its line, without bytes, an integer in its usual spelling, text, text with doubled quotes, or
+text with quotes that open and do not close where they should."""
+NONE = -1
 
 _TAB, _QUOTE, _HASH, _PERCENT, _MINUS, _ZERO, _NINE, _MARK = 9, 34, 35, 37, 45, 48, 57, 0xEF
 _SAFE = 18
@@ -22,14 +24,18 @@ _TENTH = (2**63 - 1) // 10
 
 
 @kernel
-def find_fields(text, at, classes, limit, slots, starts, stops, integers, kinds):
+def find_fields(text, at, classes, limit, slots, width, starts, stops, integers, kinds):
     """Describe the fields of the lines from position `at`, and return how many lines these were, and the position after them.
 
     slots[c] is the row of the arrays for column c, or -1. The arrays have one place for each line; when they are full, the
     caller comes back with the position. An integer between separators is read here, in one pass: a call costs more than that.
+
+    Two faults are returned as well, as the first line that has each, or NONE: something stands behind the first `width` fields
+    (0: that is nobody's concern), and quotes do not close.
     """
     size = len(text)
     row = 0
+    wide = unclosed = NONE
     while row < starts.shape[1]:
         while at < size and classes[text[at]] == NEWLINE:
             at += 1
@@ -38,7 +44,8 @@ def find_fields(text, at, classes, limit, slots, starts, stops, integers, kinds)
             if at == size:
                 break
         more = True
-        for column in range(len(slots)):
+        column = 0
+        while column < len(slots) or (width > 0 and more):
             start = stop = at
             kind, value = MISSING, 0
             if more:
@@ -61,16 +68,21 @@ def find_fields(text, at, classes, limit, slots, starts, stops, integers, kinds)
                     if limit == BREAK:
                         break
                 more = more or (limit == BLANK and at < size and classes[text[at]] != NEWLINE)
-            slot = slots[column]
+            slot = slots[column] if column < len(slots) else NONE
             if slot >= 0:
                 starts[slot, row] = start
                 stops[slot, row] = stop
                 kinds[slot, row] = kind
                 integers[slot, row] = value
+            if kind == UNCLOSED and unclosed == NONE:
+                unclosed = row
+            if kind > EMPTY and column >= width > 0 and wide == NONE:
+                wide = row
+            column += 1
         while at < size and classes[text[at]] != NEWLINE:
             at += 1
         row += 1
-    return row, at
+    return row, at, wide, unclosed
 
 
 @kernel
@@ -124,9 +136,9 @@ def _field(text, at, classes, limit):
     while at < len(text) and classes[text[at]] == BLANK:
         at += 1
     start = stop = end = at
-    doubled = False
+    quotes = PLAIN
     if limit == BREAK and at < len(text) and text[at] == _QUOTE:
-        stop, end, doubled = _closing_quote(text, at, classes)
+        stop, end, quotes = _closing_quote(text, at, classes)
     if end > at:
         start += 1
     else:
@@ -139,19 +151,20 @@ def _field(text, at, classes, limit):
         stop -= 1
     if start == stop:
         return start, stop, EMPTY, 0, end
-    if doubled or text[start] > _NINE:
-        return start, stop, QUOTED if doubled else PLAIN, 0, end
+    if quotes != PLAIN or text[start] > _NINE:
+        return start, stop, quotes, 0, end
     kind, value = _integer(text, start, stop)
     return start, stop, kind, value, end
 
 
 @helper
 def _closing_quote(text, at, classes):
-    """Return where the quotes that open at `at` close, where the field ends after them, and whether any are doubled within.
+    """Return where the quotes that open at `at` close, where the field ends after them, and what kind of text is within.
 
-    Quotes that do not close in front of a separator or a line's end are ordinary characters: then the field ends at `at`.
+    Quotes that close, but not in front of a separator or a line's end, are ordinary characters: then the field ends at `at`.
+    So does one whose quotes do not close in their line, or do so in vain behind a separator.
     """
-    doubled = False
+    kind = otherwise = PLAIN
     stop = at + 1
     while stop < len(text) and classes[text[stop]] != NEWLINE:
         if text[stop] == _QUOTE:
@@ -160,12 +173,14 @@ def _closing_quote(text, at, classes):
                 while after < len(text) and classes[text[after]] == BLANK:
                     after += 1
                 if after == len(text) or classes[text[after]] >= BREAK:
-                    return stop, after, doubled
-                return at, at, False
-            doubled = True
+                    return stop, after, kind
+                return at, at, otherwise
+            kind = QUOTED
             stop += 1
+        elif classes[text[stop]] == BREAK:
+            otherwise = UNCLOSED
         stop += 1
-    return at, at, False
+    return at, at, UNCLOSED
 
 
 @helper

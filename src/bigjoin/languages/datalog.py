@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from functools import cache
@@ -13,8 +14,11 @@ from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken, VisitError
 from lark.tree import Meta
 
-from bigjoin.errors import QueryError, Span
+from bigjoin.errors import QueryError, Span, shown
 from bigjoin.query.query import Atom, Comparison, Constant, Operand, Property, Query
+
+MOST_DIGITS = 600
+"""Digits of a constant: Python reads a few thousand of an integer at most, by a setting that may be as low as 640."""
 
 EXAMPLE = "tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b"
 
@@ -58,6 +62,10 @@ def _grammar(start: str) -> Lark:
 
 
 def _parse(text: str, start: str) -> Any:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise QueryError("the query holds bytes that are not UTF-8", Span(text, error.start, error.end)) from None
     try:
         return _Build(text).transform(_grammar(start).parse(text))
     except UnexpectedInput as error:
@@ -113,9 +121,8 @@ class _Build(Transformer):  # type: ignore[misc]
         fresh = next(name for n in count(1) if (name := f"_{n}") not in self.fresh and name not in self.text)
         self.fresh.append(fresh)
         if token != "_":
-            span = Span(self.text, token.start_pos, token.end_pos)
             value = Constant(token.casefold() == "true") if truth else self._operand(token)
-            self.constants.append(Comparison(fresh, "=", value, span))
+            self.constants.append(Comparison(fresh, "=", value, self._at(token)))
         return fresh
 
     def comparison(self, meta: Meta, parts: list[Token]) -> Comparison:
@@ -141,16 +148,23 @@ class _Build(Transformer):  # type: ignore[misc]
             filters=(*(part for part in body if isinstance(part, Comparison)), *self.constants),
         )
 
+    def _at(self, token: Token) -> Span:
+        return Span(self.text, token.start_pos, token.end_pos)
+
     def _operand(self, token: Token) -> Operand:
         match token.type:
             case "NAME":
                 return str(token)
             case "PROPERTY":
                 attribute, _, name = token.partition(".")
-                return Property(attribute, name.strip('"'), Span(self.text, token.start_pos, token.end_pos))
+                return Property(attribute, name.strip('"'), self._at(token))
             case "INTEGER":
+                if len(token) > MOST_DIGITS:
+                    raise QueryError(f"a number has {MOST_DIGITS} digits at most", self._at(token), "no id has as many")
                 return Constant(int(token))
             case "DECIMAL":
+                if not math.isfinite(float(token)):
+                    raise QueryError(f"{shown(token, 40)} is beyond all numbers", self._at(token), "leave the comparison out")
                 return Constant(float(token))
             case _:
                 return Constant(_text(token))

@@ -72,7 +72,7 @@ def parse(name: str) -> Query:
 def _edges(name: str) -> list[tuple[int, int]] | None:
     if name in _EDGES:
         return [(int(edge[0]), int(edge[1])) for edge in _EDGES[name].split()]
-    if match := re.fullmatch(r"(\d+)-(clique|cycle|path|star)", name):
+    if match := re.fullmatch(r"(\d{1,4})-(clique|cycle|path|star)", name):
         k, (smallest, edges) = int(match[1]), _FAMILIES[match[2]]
         if smallest <= k <= MAX_FAMILY:
             return list(edges(k))

@@ -187,11 +187,17 @@ class Query:
         return f"{self.name}({', '.join(map(str, self.head))}) := {body}" + (f"  [{', '.join(flags)}]" if flags else "")
 
 
+MOST_ATTRIBUTES = 128
+"""The time to plan a query grows with the cube of its attributes: a path of a hundred takes fifteen seconds."""
+
+
 def validate(query: Query) -> Query:
     """Return the query if every attribute it speaks of is bound by a positive atom; raise QueryError otherwise."""
     if not query.attributes:
         raise QueryError("a query needs at least one atom that is neither negated nor optional", hint="for example edge(a, b)")
     bound = tuple(dict.fromkeys((*query.attributes, *(a for atom in query.optional for a in atom.attributes))))
+    if len(bound) > MOST_ATTRIBUTES:
+        raise QueryError(f"the query has {len(bound):,} attributes, and {MOST_ATTRIBUTES} at most can be planned")
     open_ = {a for atom in query.atoms if atom.negated for a in atom.attributes if a.startswith("_")}
     for comparison in query.filters:
         unbound = [a for a in comparison.attributes if a in open_ and a not in bound]

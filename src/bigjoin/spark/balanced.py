@@ -32,7 +32,7 @@ from bigjoin.dataflow.packing import pack_arrays, packed, unpack_arrays
 from bigjoin.defaults import PROPOSALS
 from bigjoin.spark.exchange import RECEIPT, batch_of, exchange, exchanging
 from bigjoin.spark.job import Job, Kept, by_worker, receipts, reported
-from bigjoin.spark.results import Progress, Ran, Stats
+from bigjoin.spark.results import Found, Progress, Ran, Stats, parts_of
 from bigjoin.spark.session import common_directory
 
 STATE = -2
@@ -44,6 +44,9 @@ MOST = 1 << 26
 FEW = 1 << 16
 """Candidates of the first batch where a limit asks for few matches; the next ones have twice as many each."""
 
+SOON = 1 << 20
+"""The same, where matches are read as they are found."""
+
 PIECE = 1 << 20
 """Requests of one row at most: some 8 MB. A multiple of eight, as answers that are bits are put together byte by byte."""
 
@@ -53,14 +56,15 @@ def batch_size(workers: int) -> int:
     return min(PROPOSALS, max(1, MOST // workers))
 
 
-def run(spark: SparkSession, job: Job, *, progress: Progress | None = None) -> Ran:
+def run(spark: SparkSession, job: Job, *, progress: Progress | None = None, found: Found | None = None) -> Ran:
     """Run batches until nothing waits."""
     limited = job.limit is not None
+    first = FEW if limited else SOON if found is not None else job.batch_size * job.workers
     balance = Balance(
         job.bound.seed.positions,
         len(job.plan.steps),
         job.workers,
-        min(job.batch_size, max(1, FEW // job.workers)) if limited else job.batch_size,
+        min(job.batch_size, max(1, first // job.workers)),
         deepest_first=limited,
     )
     stats, proof = Stats.of(job), Proof()
@@ -72,6 +76,8 @@ def run(spark: SparkSession, job: Job, *, progress: Progress | None = None) -> R
                 told = _round(session, job, batch, stages)
                 label = {"round": stats.rounds, "dealt": batch.size / job.workers}
                 loads = stats.add(told, stages, [{**label, "of": kind} for kind in (*kinds, "deal")])
+                if found is not None:
+                    found(parts_of(told))
                 proof.add(told, loads[:stages:2], None if batch.size < balance.size else balance.batch_size)
                 balance.add([Waiting(**file) for receipt in told for file in receipt["waiting"]])
                 proof.bytes = max(proof.bytes, balance.bytes + sum(size for r in told for _, size in r["states"]))

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from bigjoin.dataflow.blocks import Block, Spread, join, pack, pieces, route, unpack
+from bigjoin.spark.stream import OWN
 from bigjoin.spark.tasks import settle
 
 RECEIPT = -1
@@ -157,7 +158,7 @@ def exchanging(spark: SparkSession) -> Iterator[SparkSession]:
     exchange, as there is nothing to adapt.
     """
     if "connect" not in type(spark).__module__:
-        session = spark.newSession()
+        session = spark if spark.conf.get(OWN, None) else spark.newSession()
         for name, value in _SETTINGS.items():
             session.conf.set(name, value)
         yield session

@@ -55,6 +55,8 @@ class Job:
     """How matches are reported, if the plan is that of a delta query."""
     heavy: Heavy | None = None
     """The keys that are dealt out over all workers, if some are."""
+    soon: bool = False
+    """Whether matches are read as they are found, so that a round gives a bounded number of them."""
     folder: str = ""
     """Where prefixes wait: a folder that every task sees."""
     name: str = field(default_factory=lambda: uuid.uuid4().hex)

@@ -30,7 +30,7 @@ from bigjoin.dataflow.seeds import WorkerSeeds, seeds_of_tasks, tuples_of_worker
 from bigjoin.dataflow.waiting import read_waiting
 from bigjoin.spark.exchange import Inbox, Outbox, exchange, exchanging
 from bigjoin.spark.job import Job, Kept, by_worker, receipts, reported
-from bigjoin.spark.results import Progress, Ran, Stats
+from bigjoin.spark.results import Found, Progress, Ran, Stats, parts_of
 from bigjoin.spark.session import common_directory
 
 BUDGET = 1 << 26
@@ -38,6 +38,9 @@ BUDGET = 1 << 26
 
 FEW = 1 << 16
 """Proposals of the first round where a limit asks for few matches; the next ones have twice as many each."""
+
+SOON = 1 << 20
+"""The same, where matches are read as they are found."""
 
 RunRound = Callable[[SparkSession, Job, Round, int], list[dict[str, Any]]]
 
@@ -48,17 +51,19 @@ def run(
     *,
     budget: int = BUDGET,
     progress: Progress | None = None,
+    found: Found | None = None,
     run_round: RunRound | None = None,
 ) -> Ran:
     """Run rounds until nothing waits."""
+    job = replace(job, soon=found is not None)
     itinerary, steps, limited = Itinerary(job.bound, job.heavy), len(job.plan.steps), job.limit is not None
     agenda = Agenda(
         seeds_of_tasks(job.bound.seed, job.workers, job.tasks, job.heavy.marks[0] if job.heavy else None),
         steps,
         job.workers,
         job.batch_size,
-        FEW if limited else budget,
-        shares_last=itinerary.shares_last,
+        FEW if limited else min(budget, SOON) if job.soon else budget,
+        shares_last=itinerary.shares_last and not job.soon,
         deepest_first=limited,
     )
     stats = Stats.of(job)
@@ -69,6 +74,8 @@ def run(
                 exchanges = itinerary.exchanges(now.step)
                 told = (run_round or _round)(session, job, now, exchanges)
                 stats.add(told, exchanges)
+                if found is not None:
+                    found(parts_of(told))
                 waiting = [Waiting(**file) for receipt in told for file in receipt["waiting"]]
                 agenda.add(waiting, sum(sum(receipt["candidates"][1:]) for receipt in told))
                 for file in now.spent:
@@ -82,9 +89,9 @@ def run(
     return Ran(stats.matches, stats.parts, {**stats.report(job), "waiting": waited}, partial(_index_tuples, job))
 
 
-def run_heavy_light(spark: SparkSession, job: Job, *, progress: Progress | None = None) -> Ran:
+def run_heavy_light(spark: SparkSession, job: Job, *, progress: Progress | None = None, found: Found | None = None) -> Ran:
     """Run rounds in which heavy keys are dealt out over all workers, and light ones stay whole."""
-    return run(spark, replace(job, heavy=find_heavy(job.bound, job.workers)), progress=progress)
+    return run(spark, replace(job, heavy=find_heavy(job.bound, job.workers)), progress=progress, found=found)
 
 
 def _round(spark: SparkSession, job: Job, now: Round, exchanges: int) -> list[dict[str, Any]]:
@@ -108,7 +115,7 @@ class Task:
         self.kept = Kept(job)
         last = Itinerary(job.bound, job.heavy).furthest(step)
         options: dict[str, Any] = {"batch_size": job.batch_size, "allowance": allowance, "last": last, "heavy": job.heavy}
-        self.operators = Operators(job.bound, self.kept, counting=job.output is None, **options)
+        self.operators = Operators(job.bound, self.kept, counting=job.output is None, shares=not job.soon, **options)
         self.numbers = {visit: n for n, visit in enumerate(self.operators.itinerary.visits)}
         self.outbox: Outbox
 

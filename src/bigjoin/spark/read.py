@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bigjoin.defaults import PART_SIZE
-from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.errors import BigjoinError, SourceError, shown
+from bigjoin.ingest.fields import Fields, split_line
+from bigjoin.ingest.fields import find as find_fields
 from bigjoin.ingest.ids import write_table
 from bigjoin.ingest.relations import Chunked
-from bigjoin.ingest.table import Kind, Table, choose, edge_columns, warn_left_out
+from bigjoin.ingest.table import EDGES, Kind, Table, choose, edge_columns, warn_left_out
+from bigjoin.ingest.text import FAULTS, Fault, are_titles, refused
+from bigjoin.kernels.text import EMPTY, INTEGER, NONE
 from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
 from bigjoin.spark.tasks import settle
 
@@ -29,6 +35,8 @@ _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _TEXTS = (T.StringType, T.VarcharType, T.CharType)
 _OTHERS = (T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType)
 _IDS = (*_INTEGERS, *_TEXTS, *_OTHERS)
+_AROUND = r"^[\s\ufeff]+|\s+$"
+"""What stands around a line and says nothing."""
 _PROPERTIES = (*_IDS, T.BooleanType, T.FloatType, T.DoubleType)
 
 
@@ -39,7 +47,7 @@ def read_frame(spark: SparkSession, source: str) -> DataFrame:
             f"{source}: bigjoin does not read {Path(source).suffix}; use {', '.join(COMPRESSED)} or no compression"
         )
     if format_suffix(source) in (".txt", ".csv", ".tsv"):
-        return _read_text(spark, source, source)
+        return _read_text(spark, source)
     with reading(source):
         return spark.read.parquet(source)
 
@@ -119,85 +127,89 @@ def _common_type(kinds: list[T.DataType]) -> T.DataType | None:
     return T.StringType() if isinstance(first, _TEXTS) and isinstance(last, _TEXTS) else None
 
 
-def _read_text(spark: SparkSession, uri: str, source: str) -> DataFrame:
-    """Read lines of two or more columns; lines that are blank or begin with # or % say nothing."""
-    value = F.regexp_replace("value", r"^[\s\ufeff]+|\s+$", "")
-    lines = spark.read.text(uri).select(value.alias("line"))
+def _read_text(spark: SparkSession, source: str) -> DataFrame:
+    """Read the first two columns of lines, or those with the names of an edge's ends; Spark brings lines, and we read them."""
+    lines = spark.read.text(source).select(F.regexp_replace("value", _AROUND, "").alias("line"))
     lines = lines.where((F.col("line") != "") & ~F.col("line").startswith("#") & ~F.col("line").startswith("%"))
     with reading(source):
-        head = [row.line for row in lines.limit(2).collect()]
+        head = [row.line.encode() for row in lines.limit(2).collect()]
     if not head:
         raise SourceError(f"{source} has no edges: it is empty, or holds only comments")
     separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
-    if separator is not None and separator not in head[0]:
+    if separator is not None and separator.encode() not in head[0]:
         separator = None
-    titles = _split(head[0], separator)
-    named = edge_columns(titles)
-    if named is not None or _are_titles(titles, head[1:], separator):
+    first, *below = (split_line(line, separator) for line in head)
+    named = edge_columns(first)
+    titled = named is not None or are_titles(EDGES, first, below)
+    if titled:
         if named is None:
-            warnings.warn(f"{source}: the first line, {head[0]!r}, is taken for column titles", stacklevel=2)
-        lines = lines.where(F.col("line") != head[0])
-    src, dst = (titles.index(name) for name in named) if named else (0, 1)
-    parts = _parts(separator, len(titles))
-    pairs = lines.select("line", F.get(parts, F.lit(src)).alias("src"), F.get(parts, F.lit(dst)).alias("dst"))
-    return _typed(pairs, source)
+            warnings.warn(f"{source}: the first line, {head[0].decode()!r}, is taken for column titles", stacklevel=2)
+        lines = lines.where(F.col("line") != head[0].decode())
+    places = [first.index(name) for name in named] if named else [0, 1]
+    width = max(2, len(first))
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        for batch in batches:
+            text = "\n".join(batch.column(0).to_pylist()).encode()
+            for fields in find_fields(text, separator, places, width):
+                yield _pairs(fields)
+
+    frame = lines.mapInArrow(read, "src string, dst string, is_integer boolean, fault string, line string")
+    return _typed(spark, frame, source, f"{'titles' if titled else 'fields in its first line'} ({width})")
 
 
-def _typed(pairs: DataFrame, source: str) -> DataFrame:
-    """Return src and dst as long if every id is an integer; refuse lines without two ids, and say which."""
-    short = F.col("src").isNull() | F.col("dst").isNull() | (F.col("src") == "") | (F.col("dst") == "")
-    text = _is_text("src") | _is_text("dst")
-    garbled = F.col("line").contains("\ufffd")
+def _pairs(fields: Fields) -> pa.RecordBatch:
+    """Return the ends of some lines' edges as text, whether both are integers, and lines that are wrong, with what is."""
+    faults = np.full(len(fields), None, object)
+    lines = faults.copy()
+    wrong: dict[str, Any] = {
+        "short": np.flatnonzero((fields.kinds <= EMPTY).any(axis=0)),
+        "wide": [fields.wide],
+        "unclosed": [fields.unclosed],
+    }
+    wrong["garbled"] = [r for r in range(len(fields)) if "\ufffd" in fields.line(r)] if "\ufffd".encode() in fields.text else []
+    wrong["binary"] = [r for r in range(len(fields)) if "\0" in fields.line(r)] if b"\0" in fields.text else []
+    for name, rows in wrong.items():
+        for row in rows:
+            if row != NONE and faults[row] is None:
+                faults[row], lines[row] = name, fields.line(int(row))
+    integers = pa.array((fields.kinds == INTEGER).all(axis=0))
+    columns = [fields.strings(0), fields.strings(1), integers, pa.array(faults, pa.string()), pa.array(lines, pa.string())]
+    return pa.RecordBatch.from_arrays(columns, names=["src", "dst", "is_integer", "fault", "line"])
+
+
+def _typed(spark: SparkSession, pairs: DataFrame, source: str, width: str) -> DataFrame:
+    """Return src and dst as long if every id is an integer; refuse lines that would be misread, and say which."""
     with reading(source):
-        found = pairs.agg(
-            F.count("*").alias("lines"),
-            F.count_if(short).alias("short"),
-            F.first(F.when(short, F.col("line")), ignorenulls=True).alias("example"),
-            F.count_if(text).alias("text"),
-            F.count_if(garbled).alias("garbled"),
-        ).collect()[0]
-    if found.lines == 0:
+        rows, texts = pairs.agg(F.count("*"), F.count_if(~F.col("is_integer"))).collect()[0]
+        wrong = pairs.where("fault is not null").groupBy("fault").agg(F.count("*"), F.first("line")).collect()
+    if rows == 0:
         raise SourceError(f"{source} has no edges: nothing follows its column titles")
-    if found.short:
-        raise SourceError(
-            f"{found.short} of {found.lines} lines of {source} do not have two columns, for example {found.example!r}; "
-            "an edge is 'src dst', separated by spaces, a tab or a comma"
-        )
-    if found.garbled:
-        raise SourceError(f"{found.garbled} lines of {source} are not UTF-8 text: convert the file, for example with iconv")
-    kind = "string" if found.text else "long"
+    found = {name: Fault(lines, 0, line) for name, lines, line in wrong}
+    for name in FAULTS:
+        if name in found:
+            where = _line_number(spark, source, found[name].first)
+            shortened = replace(found[name], first=shown(found[name].first))
+            raise refused(name, source, EDGES, shortened, where=where, rows=rows, width=width)
+    kind = "string" if texts else "long"
     return pairs.select(F.col("src").cast(kind).alias("src"), F.col("dst").cast(kind).alias("dst"))
 
 
-def _parts(separator: str | None, width: int) -> Column:
-    """Return the parts of a line as an array; with a separator, quotes protect it."""
-    if separator is None:
-        return F.split("line", r"[\s,]+")
-    fields = ", ".join(f"c{i} string" for i in range(max(2, width)))
-    parsed = F.from_csv("line", fields, {"sep": separator, "escape": '"'})
-    return F.array(*(F.trim(parsed[f"c{i}"]) for i in range(max(2, width))))
-
-
-def _split(line: str, separator: str | None) -> list[str]:
-    if separator is None:
-        return re.split(r"[\s,]+", line)
-    return [part.strip() for part in next(csv.reader([line], delimiter=separator))]
-
-
-def _are_titles(titles: list[str], below: list[str], separator: str | None) -> bool:
-    """Tell column titles from an edge: two words above two integers."""
-    words = all(re.fullmatch(r"[^\W\d][\w .-]*", title) for title in titles[:2])
-    return words and bool(below) and all(map(_is_integer, _split(below[0], separator)[:2]))
-
-
-def _is_integer(text: str) -> bool:
-    return re.fullmatch(r"[+-]?\d+", text) is not None
-
-
-def _is_text(column: str) -> Column:
-    """Tell ids that are no integers as Spark would print them: '007' stays text, so that it comes back as it was."""
-    number = F.col(column).try_cast("long").cast("string")
-    return number.isNull() | (number != F.col(column))
+def _line_number(spark: SparkSession, source: str, line: str) -> str:
+    """Return where a line is found first: its number, and the file if there may be several."""
+    with reading(source):
+        lines = spark.read.text(source).select(
+            F.regexp_replace("value", _AROUND, "").alias("line"),
+            F.col("_metadata.file_path").alias("file"),
+            F.col("_metadata.file_block_start").alias("block"),
+            F.monotonically_increasing_id().alias("place"),
+        )
+        first = lines.where(F.col("line").contains(line)).orderBy("file", "block", "place").first()
+        assert first is not None, "it was there a moment ago"
+        earlier = (F.col("block") < first.block) | ((F.col("block") == first.block) & (F.col("place") < first.place))
+        number = lines.where((F.col("file") == first.file) & earlier).count() + 1
+    return f"line {number:,} of {first.file.rsplit('/', 1)[-1]}"
 
 
 def _quoted(column: str) -> str:

@@ -16,11 +16,18 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from bigjoin.errors import BigjoinError
+from bigjoin.spark.held import Held
 from bigjoin.spark.job import Job
 from bigjoin.spark.matches import ARROW, file_writer, in_microseconds
 from bigjoin.spark.session import common_directory
 
 Progress = Callable[[float], None]
+Found = Callable[[list[Path]], None]
+"""Takes files of matches that are whole, and may move them."""
+
+SMALL = 1 << 19
+"""Bytes of a result that is part of its frame: such a frame travels to tasks with it."""
 
 KEPT_LOADS = 1000
 """Exchanges whose loads are reported one by one."""
@@ -131,19 +138,38 @@ class Ran:
 class Run(Protocol):
     """A strategy that works in rounds."""
 
-    def __call__(self, spark: SparkSession, job: Job, *, progress: Progress | None = None) -> Ran: ...
+    def __call__(
+        self, spark: SparkSession, job: Job, *, progress: Progress | None = None, found: Found | None = None
+    ) -> Ran: ...
 
 
 def write(
-    spark: SparkSession, job: Job, run: Run, folder: Path, suffix: str, *, progress: Progress | None = None
+    spark: SparkSession,
+    job: Job,
+    run: Run,
+    folder: Path,
+    suffix: str,
+    *,
+    progress: Progress | None = None,
+    found: Found | None = None,
 ) -> list[tuple[Path, int]]:
-    """Write the matches to files in a folder, from the tasks, and return the files and their rows.
+    """Write the matches to files in a folder, from the tasks, and return the files and their rows; `found` gets each round's.
 
     With a limit, rounds stop when there are enough, and one file of exactly that many is made of what they found.
     """
     written = replace(job, output=(str(folder.absolute()), suffix if job.limit is None else ARROW))
-    parts = run(spark, written, progress=progress).parts if job.limit != 0 else []
-    return parts if job.limit is None else _first(job, parts, folder, suffix)
+    if job.limit is None:
+        return run(spark, written, progress=progress, found=found).parts
+    parts = run(spark, written, progress=progress).parts if job.limit else []
+    first = _first(job, parts, folder, suffix)
+    if found is not None:
+        found([file for file, _ in first])
+    return first
+
+
+def parts_of(receipts: Sequence[dict[str, Any]]) -> list[Path]:
+    """Return the files of matches that the tasks of a round tell of."""
+    return [Path(file) for receipt in receipts for file, _ in receipt["parts"]]
 
 
 def _first(job: Job, parts: list[tuple[Path, int]], folder: Path, suffix: str) -> list[tuple[Path, int]]:
@@ -160,14 +186,21 @@ def _first(job: Job, parts: list[tuple[Path, int]], folder: Path, suffix: str) -
     return [(target, rows)] if rows else []
 
 
-def find(spark: SparkSession, job: Job, run: Run) -> DataFrame:
-    """Return the matches as a DataFrame, which reads them from the files that they are written to now."""
+def find(spark: SparkSession, job: Job, run: Run, held: Held) -> DataFrame:
+    """Return the matches, which are found now, as a DataFrame that reads them: from itself if they are few, else from files."""
     folder = common_directory(spark, job.index.path, "matches")
+    files: list[str] | list[bytes]
     try:
-        files = [str(file) for file, _ in write(spark, job, run, folder, ARROW)]
+        written = [file for file, _ in write(spark, job, run, folder, ARROW)]
+        is_small = sum(file.stat().st_size for file in written) <= SMALL
+        files = [file.read_bytes() for file in written] if is_small else [str(file) for file in written]
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    if is_small:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        held.add(folder, spark)
     columns, tasks = in_microseconds(job.schema), max(1, min(job.tasks, len(files)))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -179,9 +212,13 @@ def find(spark: SparkSession, job: Job, run: Run) -> DataFrame:
     return spark.range(0, tasks, 1, tasks).mapInArrow(read, from_arrow_schema(columns))
 
 
-def _batches(file: str) -> Iterator[pa.RecordBatch]:
+def _batches(file: str | bytes) -> Iterator[pa.RecordBatch]:
     """Give the batches of an Arrow file."""
-    with pa.memory_map(file) as source:
+    try:
+        source = pa.BufferReader(file) if isinstance(file, bytes) else pa.memory_map(file)
+    except FileNotFoundError:
+        raise BigjoinError("the files of this result are gone, as its graph was closed: find it again") from None
+    with source:
         reader = pa.ipc.open_file(source)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)

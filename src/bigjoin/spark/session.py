@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from pyspark.sql import functions as F
 
 from bigjoin.defaults import CONF
 from bigjoin.errors import OutputError, SessionError, reason
+from bigjoin.scratch import scratch_folder
 from bigjoin.spark.jvm import launch, needs_launch, redacted
 
 JAVA_VERSION = 17
@@ -181,7 +181,7 @@ def _range_partitions(spark: SparkSession, _: int) -> int:
 
 
 def scratch_directory(purpose: str) -> Path:
-    """Return a new directory that is removed when Python exits."""
+    """Return a new directory that is removed when Python exits, or after that if it is killed."""
     return _temporary(purpose, os.environ.get("BIGJOIN_SCRATCH"))
 
 
@@ -194,12 +194,10 @@ def common_directory(spark: SparkSession, beside: Path, purpose: str) -> Path:
 
 def _temporary(purpose: str, folder: str | None) -> Path:
     try:
-        path = Path(tempfile.mkdtemp(prefix=f"bigjoin-{purpose}-", dir=folder)).absolute()
+        return scratch_folder(purpose, folder)
     except OSError as error:
         message = f"cannot make a scratch folder in {folder or tempfile.gettempdir()}: {reason(error)}"
         raise OutputError(f"{message}; set BIGJOIN_SCRATCH to a folder that every executor can write to") from None
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
 
 
 @contextmanager

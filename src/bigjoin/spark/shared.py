@@ -32,6 +32,7 @@ from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark.matches import file_writer, in_microseconds, schema_of
 from bigjoin.spark.progress import Meter, watching
+from bigjoin.spark.stream import PIECE, make_room
 from bigjoin.spark.tasks import settle
 
 RANGES_PER_TASK = 32
@@ -39,6 +40,9 @@ RANGES_PER_TASK = 32
 
 ROW_GROUP = 1 << 20
 """Rows of a group in a file, which are found and written at once."""
+
+STREAMED = 1 << 16
+"""Rows of a piece, where rows are read as they are found."""
 
 LIMITED_BATCH = 4096
 """Matches that a task holds at once while a limit asks for few."""
@@ -168,13 +172,23 @@ def schema(job: Job, index: Index) -> pa.Schema:
 
 
 def write(
-    spark: SparkSession, job: Job, folder: Path, suffix: str, *, progress: Callable[[float], None] | None = None
+    spark: SparkSession,
+    job: Job,
+    folder: Path,
+    suffix: str,
+    *,
+    progress: Callable[[float], None] | None = None,
+    in_pieces: bool = False,
 ) -> list[tuple[Path, int]]:
-    """Write the matches as Parquet or CSV files (without titles) in a folder, from the tasks; return files and their rows."""
+    """Write the matches as Parquet, CSV (without titles) or Arrow files in a folder, from the tasks; return files and rows.
+
+    In pieces, whoever reads the folder has them already.
+    """
     if job.limit is not None:  # one task finds the first matches as well as many do
         job = replace(job, ranges=(tuple(r for task in job.ranges for r in task),))
     with watching(sum(map(len, job.ranges)), progress) as meter:
-        rows = _run(spark, len(job.ranges), _write_task(job, str(folder.absolute()), suffix, meter), _PART).toArrow()
+        task = (_piece_task if in_pieces else _write_task)(job, str(folder.absolute()), suffix, meter)
+        rows = _run(spark, len(job.ranges), task, _PART).toArrow()
     return [(Path(row["file"]), row["rows"]) for row in rows.sort_by("task").to_pylist()]
 
 
@@ -230,6 +244,22 @@ def _write_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
                 writer.write_batch(batch)
                 rows += batch.num_rows
         yield pa.RecordBatch.from_pydict({"task": [number], "file": [str(file)], "rows": [rows]})
+
+    return task
+
+
+def _piece_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
+    """Return a task that writes its batches as pieces; if it runs again, the same ones under the same names."""
+
+    def task(number: int) -> Iterator[pa.RecordBatch]:
+        where = Path(folder)
+        for place, batch in enumerate(_decoded(replace(job, batch_size=min(job.batch_size, STREAMED)), number, meter)):
+            make_room(where)
+            draft = where / f"part-{uuid.uuid4().hex}{suffix}"
+            with file_writer(draft, batch.schema, suffix) as writer:
+                writer.write_batch(batch)
+            draft.rename(where / f"{PIECE}{number:05d}-{place:09d}{suffix}")
+        yield from ()
 
     return task
 

@@ -11,7 +11,7 @@ from bigjoin.index.directory import Index
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.trust import notes_kept
 from bigjoin.index.versions import Versions, forget, opened, versions_of
-from bigjoin.index.writer import building, link, locked, writing
+from bigjoin.index.writer import building, link, locked, remove_old, writing
 from bigjoin.ingest.compact import compact
 from bigjoin.spark.session import scratch_directory
 
@@ -49,6 +49,7 @@ def settled_in_place(index: Index) -> Index:
     with locked(index.path):
         if read_manifest(index.path).identity != index.manifest.identity:
             raise IndexFormatError(f"the index {index.path} has changed since it was opened: open it again")
+        remove_old(index.path)  # one that was killed before this one, above all
         versions = opened(index)
         forget(index.path)
         return compacted(index, versions)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -24,8 +23,10 @@ from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.entries import LedgerEntry
 from bigjoin.ingest.columns import id_type
+from bigjoin.ingest.delimited import read_delimited
+from bigjoin.ingest.json_lines import line_of_row, read_json
 from bigjoin.ingest.table import edge_columns
-from bigjoin.paths import is_remote
+from bigjoin.paths import check_regular, is_remote
 from bigjoin.query.query import Query
 from bigjoin.spark.failures import meaning, told
 from bigjoin.streaming.monitor import Epoch, Monitor, Watched
@@ -187,20 +188,33 @@ def read_file(file: Path, index: Index | None = None) -> pa.Table:
 
     Columns that are text in an index are read as text, whatever they look like: 007 for one, or NA.
     """
+    check_regular(file)
     suffix = _suffix(file)
     try:
         if suffix == ".parquet":
             return pq.read_table(file, partitioning=None)
         if suffix in (".json", ".jsonl", ".ndjson"):
-            return pyarrow.json.read_json(file)
+            return _flat(read_json(file), file, index)
         if not file.stat().st_size:
             raise SourceError(f"{file} is empty: it needs at least the titles of its columns")
         separator = "\t" if suffix in (".tsv", ".txt") else ","
-        texts = dict.fromkeys(_texts(file, separator, index), pa.string())
-        options = pyarrow.csv.ConvertOptions(column_types=texts, null_values=[""], strings_can_be_null=True)
-        return pyarrow.csv.read_csv(file, parse_options=pyarrow.csv.ParseOptions(delimiter=separator), convert_options=options)
+        return read_delimited(file, separator, texts=_texts(file, separator, index), nulls=[""])
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{file} cannot be read as updates: {str(error).splitlines()[0]}") from None
+
+
+def _flat(table: pa.Table, file: Path, index: Index | None) -> pa.Table:
+    """Return a table if the columns that an index has are flat; others are left out, or said to be, later."""
+    known = {name for columns in index.statistics.properties.values() for name in columns} if index is not None else set()
+    known |= {*(edge_columns(table.column_names) or ()), *(name for name in table.column_names if name.lower() == OP)}
+    for field_ in table.schema:
+        if field_.name in known and pa.types.is_nested(field_.type):
+            row = int(np.argmax(table[field_.name].is_valid().to_numpy()))
+            what = "a list" if pa.types.is_list(field_.type) else "an object"
+            raise SourceError(
+                f"line {line_of_row(file, row):,} of {file} has {what} for {field_.name!r}: give a number, text or true"
+            )
+    return table
 
 
 def _texts(file: Path, separator: str, index: Index | None) -> list[str]:
@@ -238,11 +252,11 @@ def new_files(folder: Path, ledger: LedgerEntry | None) -> Iterator[tuple[Path, 
 
 
 def updates_in(folder: Path) -> list[Path]:
-    """Return the files of updates in a folder, in the order of their names."""
-    return sorted(
-        (f for f in folder.iterdir() if _suffix(f) in SUFFIXES and f.is_file() and not f.name.startswith((".", "_"))),
-        key=lambda file: file.name,
-    )
+    """Return the files of updates in a folder, in the order of their names; refuse what stands among them and is no file."""
+    named = [f for f in folder.iterdir() if _suffix(f) in SUFFIXES and not f.name.startswith((".", "_")) and not f.is_dir()]
+    for other in (file for file in named if not file.is_file()):
+        check_regular(other)
+    return sorted((file for file in named if file.is_file()), key=lambda file: file.name)
 
 
 def empty_like(file: Path, left_out: str | None = None) -> pa.Table:

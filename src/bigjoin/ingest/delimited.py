@@ -1,0 +1,106 @@
+"""A whole file of CSV as one table, for relations and updates: whatever would be lost or misread is refused, with its line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from bigjoin.errors import SourceError, shown
+from bigjoin.kernels.brackets import NOWHERE, find_open_quote
+
+
+def read_delimited(
+    path: Path,
+    separator: str,
+    *,
+    titled: bool = True,
+    skipped: int = 0,
+    texts: Iterable[str] = (),
+    nulls: Iterable[str] | None = None,
+) -> pa.Table:
+    """Return the rows of a file below its titles, or below some lines that are skipped; `texts` are columns that are text.
+
+    Integers that are not spelled as they print are text, like 007: two ids must not become one. `nulls` are the spellings of
+    NULL, for text too; if they are not said, Arrow's own, and then text is never NULL.
+    """
+    content = whole_content(path)
+    if (zero := content.find(b"\0")) >= 0:
+        raise SourceError(f"{path} has a zero byte in line {line_at(content, zero):,}: it is no text, or not UTF-8; convert it")
+    if b'"' in content:
+        opened = int(find_open_quote(np.frombuffer(content, np.uint8), ord(separator)))
+        if opened != NOWHERE:
+            raise SourceError(f"line {line_at(content, opened):,} of {path} has a quote that opens and never closes")
+    wrong: list[str] = []
+
+    def refuse(row: pyarrow.csv.InvalidRow) -> str:
+        wrong.append(row.text)
+        return "error"
+
+    parsing = pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=b'"' in content, invalid_row_handler=refuse)
+    reading = pyarrow.csv.ReadOptions(skip_rows=skipped, autogenerate_column_names=not titled)
+    known = {"null_values": list(nulls), "strings_can_be_null": True} if nulls is not None else {}
+
+    def read(types: dict[str, pa.DataType]) -> pa.Table:
+        options = pyarrow.csv.ConvertOptions(column_types=types, **known)
+        source = pa.BufferReader(content)
+        return pyarrow.csv.read_csv(source, read_options=reading, parse_options=parsing, convert_options=options)
+
+    types = dict.fromkeys(texts, pa.string())
+    try:
+        table = read(types)
+        if odd := _oddly_spelled(content, table):
+            table = _as_spelled(table, read(types | dict.fromkeys(odd, pa.string())), odd)
+    except pa.ArrowInvalid as error:
+        check_utf8(content, path)
+        if wrong:
+            first = min(wrong, key=lambda text: content.find(text.encode()))
+            at = re.search(rb"^" + re.escape(first.encode()) + rb"\r?$", content, re.MULTILINE)
+            line = line_at(content, at.start() if at else 0)
+            what = re.sub("^CSV parse error: |(Row #.*?: )", "", str(error).splitlines()[0]).partition(", got")[0]
+            raise SourceError(f"line {line:,} of {path} cannot be read: {what}, and it is {shown(first)!r}") from None
+        raise
+    if any(pa.types.is_binary(kind) for kind in table.schema.types):
+        check_utf8(content, path)
+    return table
+
+
+def whole_content(path: Path) -> bytes:
+    """Return what a file holds, decompressed if its name says that it is compressed."""
+    with pa.input_stream(str(path)) as stream:
+        content: bytes = stream.read()
+    return content
+
+
+def check_utf8(content: bytes, path: Path) -> None:
+    """Refuse what is not UTF-8, with the first line that is not."""
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = line_at(content, error.start)
+        raise SourceError(f"line {line:,} of {path} is not UTF-8 text: convert the file, for example with iconv") from None
+
+
+def line_at(content: bytes, position: int) -> int:
+    """Return the number of the line that a position is in, from 1; a line ends at LF, CR, or both."""
+    return 1 + content.count(b"\n", 0, position) + len(re.findall(rb"\r(?!\n)", content[:position]))
+
+
+def _oddly_spelled(content: bytes, table: pa.Table) -> list[str]:
+    """Return the columns of integers, if some field of the file begins with a zero that no integer prints."""
+    columns = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    return columns if columns and re.search(rb"(?<![\w.])-?0\d|(?<![\w.])-0(?![\w.])", content) else []
+
+
+def _as_spelled(table: pa.Table, spelled: pa.Table, columns: list[str]) -> pa.Table:
+    """Return a table with the columns as text whose integers are not all spelled as they print."""
+    for name in columns:
+        text = pc.utf8_trim_whitespace(spelled[name])
+        if pc.all(pc.equal(table[name].cast(pa.string()), text)).as_py() is False:
+            table = table.set_column(table.column_names.index(name), name, spelled[name])
+    return table

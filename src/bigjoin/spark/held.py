@@ -1,0 +1,72 @@
+"""What DataFrames of results read: files in scratch folders, kept for as long as a plan may read them.
+
+Nobody can tell when that ends but the user. A frame that is derived from a result, a cached one or a view reads the same files,
+and none of them is a Python object that we would see go. So files go with `close`, with the session that could read them, or
+with the process. A small result is part of its frame instead, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+from weakref import WeakSet
+
+from pyspark.sql import SparkSession
+
+MUCH = 16 << 30
+"""Bytes of results beyond which a note says how to free them."""
+
+
+class Held:
+    """The folders of some results."""
+
+    _all: ClassVar[WeakSet[Held]] = WeakSet()
+
+    def __init__(self) -> None:
+        self._folders: list[tuple[Path, SparkSession]] = []
+        self._told = False
+        self._all.add(self)
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.free()
+
+    @property
+    def bytes(self) -> int:
+        """How much there is on disk."""
+        files = (file for folder, _ in self._folders for file in folder.iterdir()) if self._folders else ()
+        return sum(file.stat().st_size for file in files)
+
+    def add(self, folder: Path, spark: SparkSession) -> None:
+        """Keep a folder; what was kept for sessions that have ended goes."""
+        for held in list(self._all):
+            held.free([session for _, session in held._folders if session is not spark and has_ended(session)])
+        self._folders.append((folder, spark))
+        if not self._told and self.bytes > MUCH:
+            self._told = True
+            warnings.warn(
+                f"results of find hold {self.bytes >> 30} GB of scratch files until the graph is closed: close() it, or "
+                "write() results to files of your own",
+                stacklevel=3,
+            )
+
+    def free(self, sessions: Sequence[SparkSession] | None = None) -> None:
+        """Remove the files that some sessions read, or all; frames that read them cannot be read any more."""
+        for folder, session in list(self._folders):
+            if sessions is None or session in sessions:
+                shutil.rmtree(folder, ignore_errors=True)
+                self._folders.remove((folder, session))
+
+
+def has_ended(spark: SparkSession) -> bool:
+    """Tell whether a session was stopped."""
+    try:
+        spark.conf.get("spark.app.name", "")
+    except Exception:  # Py4J's or gRPC's: which one depends on the kind of session
+        return True
+    return False

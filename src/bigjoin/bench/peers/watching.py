@@ -19,6 +19,7 @@ from bigjoin.bench.question import Answer, Input, Question
 from bigjoin.errors import BigjoinError
 from bigjoin.graph import Graph
 from bigjoin.index.directory import Index
+from bigjoin.index.manifest import LOCK
 from bigjoin.index.versions import forget
 from bigjoin.indexing import build_index
 from bigjoin.spark.session import get_session
@@ -144,7 +145,7 @@ class Anew:
 
 def _link(index: Path, target: Path) -> None:
     """Have an index in another place too; its files never change."""
-    shutil.copytree(index, target, copy_function=os.link)
+    shutil.copytree(index, target, copy_function=os.link, ignore=shutil.ignore_patterns(LOCK))
 
 
 def _kept(path: Path) -> int:

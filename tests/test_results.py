@@ -276,6 +276,16 @@ def test_head_ends_the_search_quietly(tmp_path, strategy):
     assert not list((tmp_path / "tmp").glob("bigjoin-*"))
 
 
+def test_an_interrupt_ends_a_search_whose_rows_are_being_printed(tmp_path):
+    (tmp_path / "hub.txt").write_text("".join(f"{i} 0\n" for i in range(1, 20_001)))
+    process = bigjoin("find", PAIRS, "hub.txt", "--quiet", cwd=tmp_path, scratch=tmp_path / "tmp", stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"a,b,c\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert (process.returncode, said.decode().strip()) == (130, "bigjoin: interrupted")
+    assert not list((tmp_path / "tmp").glob("bigjoin-*"))
+
+
 def test_a_reader_that_goes_before_there_is_a_row_ends_the_search_too(tmp_path):
     """No row is ever found, so no write tells."""
     (tmp_path / "hub.txt").write_text("".join(f"{i} 0\n" for i in range(1, 3001)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import re
 import socket
@@ -241,8 +242,6 @@ def test_large_files_with_line_breaks_in_quotes_are_read_whole(tmp_path):
         (f"q(a,b) := edge(a,b), a < {'9' * 5000}", {}, "a number has 600 digits at most"),
         (f"q(a) := edge(a,-{'9' * 5000})", {}, "a number has 600 digits at most"),
         ("triangle", {"where": f"a1 > {'1' * 601}"}, "a number has 600 digits at most"),
-        ("q(a,b,e) := edge(a,b,e), e.w < 1e999", {}, "1e999 is beyond all numbers"),
-        ("triangle", {"where": f"a1 > -1e{'9' * 100_000}"}, "is beyond all numbers"),
         ("q(a,b,e) := edge(a,b,e), e.t = '\ud800'", {}, "the query holds bytes that are not UTF-8"),
         ("triangle", {"where": "a1 = '\udcff'"}, "the query holds bytes that are not UTF-8"),
         ("q(a,b) := edge(a,b)\0", {}, "the query cannot be read: unexpected"),
@@ -257,6 +256,7 @@ def test_queries_with_too_much_of_something_point_at_it(text, options, message):
 
 
 def test_numbers_of_any_sensible_length_are_constants():
+    assert parse("q(a,b,e) := edge(a,b,e), e.w < 1e999").filters[0].right.value == math.inf
     assert str(parse(f"q(a,b) := edge(a,b), a < {'9' * 599}").filters[0].right) == "9" * 599
 
 

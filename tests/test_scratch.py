@@ -53,6 +53,19 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path):
     assert list(tmp_path.iterdir()) == [mine.parent]
 
 
+def test_what_cannot_be_removed_now_is_removed_later(tmp_path):
+    """A task that outlives its driver for a moment still writes there."""
+    process, folder = holder(tmp_path)
+    process.kill()
+    process.wait()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scratch.shutil, "rmtree", lambda *_, **__: None)
+        remove_abandoned(tmp_path)
+    assert (folder / "large").exists()
+    assert remove_abandoned(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_one_folder_a_process(tmp_path):
     folders = [scratch_folder(purpose, tmp_path) for purpose in ("a", "b", "a")]
     assert len(set(folders)) == 3

@@ -38,7 +38,7 @@ def remove_abandoned(place: Path) -> int:
     with suppress(OSError):
         for entry in list(os.scandir(place)):
             if _NAME.fullmatch(entry.name) and _is_abandoned(Path(entry.path)):
-                shutil.rmtree(entry.path, ignore_errors=True)
+                _remove_all(Path(entry.path))
                 removed += 1
     return removed
 
@@ -85,6 +85,18 @@ def _is_abandoned(folder: Path) -> bool:
         return False
     finally:
         os.close(descriptor)
+
+
+def _remove_all(folder: Path) -> None:
+    """Remove a folder, and last what says that it is ours: if something cannot be removed, the next process tries again."""
+    with suppress(OSError):
+        for entry in list(folder.iterdir()):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.name != OWNER:
+                entry.unlink(missing_ok=True)
+        if [entry.name for entry in folder.iterdir()] == [OWNER]:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _machine() -> str:

@@ -45,7 +45,7 @@ def find(query: str, source: str | None, output: Path | None, limit: int | None,
     """Find the matches of QUERY in SOURCE, or in relations that --relation names: a column for each attribute of the head.
 
     Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json. Rows are printed as they are found, and
-    when nobody reads them any more (find ... | head), the search ends.
+    when nobody reads them any more (find ... | head), the search ends, with exit code 0.
     """
     parsed = parse(query, **options.flags)
     check_strategy(options.strategy, factorized=factorized)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 from functools import cache
@@ -14,7 +13,7 @@ from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken, VisitError
 from lark.tree import Meta
 
-from bigjoin.errors import QueryError, Span, shown
+from bigjoin.errors import QueryError, Span
 from bigjoin.query.query import Atom, Comparison, Constant, Operand, Property, Query
 
 MOST_DIGITS = 600
@@ -163,8 +162,6 @@ class _Build(Transformer):  # type: ignore[misc]
                     raise QueryError(f"a number has {MOST_DIGITS} digits at most", self._at(token), "no id has as many")
                 return Constant(int(token))
             case "DECIMAL":
-                if not math.isfinite(float(token)):
-                    raise QueryError(f"{shown(token, 40)} is beyond all numbers", self._at(token), "leave the comparison out")
                 return Constant(float(token))
             case _:
                 return Constant(_text(token))

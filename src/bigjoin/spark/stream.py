@@ -60,14 +60,17 @@ def stream(
                 work(session)
             except BaseException as error:  # it is raised where the pieces are read
                 failed.append(error)
+            finally:
+                finished.set()
 
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
+        # An event, as an interrupt while a thread is joined makes Python take it for one that has ended.
+        finished = threading.Event()
+        threading.Thread(target=run, daemon=True).start()
         seen: set[str] = set()
         try:
             at_work = True
             while at_work:
-                at_work = thread.is_alive()  # asked before the look, so that no piece is missed
+                at_work = not finished.is_set()  # asked before the look, so that no piece is missed
                 pieces = sorted(folder.glob(f"{PIECE}*"))
                 for piece in pieces:
                     if piece.name not in seen:
@@ -76,15 +79,15 @@ def stream(
                     piece.unlink()
                 look()
                 if not pieces:
-                    thread.join(LOOK)
+                    finished.wait(LOOK)
         finally:
             until = time.monotonic() + PATIENCE
-            while (thread.is_alive() or folder.exists()) and time.monotonic() < until:
-                if thread.is_alive():
+            while not (finished.is_set() and not folder.exists()) and time.monotonic() < until:
+                if not finished.is_set():
                     with suppress(Exception):  # of a session that ends by itself
                         stop()
                 shutil.rmtree(folder, ignore_errors=True)  # again, if a task has put another piece there meanwhile
-                thread.join(10 * LOOK)
+                finished.wait(10 * LOOK)
     if failed:
         raise failed[0]
 

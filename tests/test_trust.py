@@ -140,7 +140,7 @@ def test_runs_of_updates_are_checked_too(tmp_path):
             np.savez(graph.index.path / name, **altered_arrays)
             sealed_again(graph.index.path)
             forget(graph.index.path)  # as a process that did not apply the updates itself
-            with pytest.raises(IndexFormatError, match="makes no sense"):
+            with pytest.raises(IndexFormatError, match="make no sense|makes no sense"):
                 bj.Graph.open(graph.index.path).apply(pa.table({"src": ["a"], "dst": ["b"], "op": ["+"]}))
 
 

@@ -34,6 +34,10 @@ class State(IntEnum):
     AFTER = 2
 
 
+class UntrueDeltaError(Exception):
+    """A delta that deletes what is not there, inserts what is, or does so twice."""
+
+
 class ChangingTrie:
     """The tuples of a relation in one column order, in three states at once."""
 
@@ -69,7 +73,13 @@ class ChangingTrie:
         return Trie(levels, places=self.places[state].filled, most=self.longest)
 
     def change(self, columns: Sequence[Codes], *, insert: bool) -> None:
-        """Insert tuples that are not there, or delete some that are; they are sorted, column by column in the trie's order."""
+        """Insert tuples that are not there, or delete some that are; they are sorted, column by column in the trie's order.
+
+        Raise UntrueDeltaError if they are not: lists have no room for that.
+        """
+        state = State.AFTER if insert else State.BETWEEN
+        if len(columns[0]) and not (_are_distinct(columns) and (self.trie(state).contains(columns) != insert).all()):
+            raise UntrueDeltaError
         self._note(columns, insert=insert)
         if not len(columns[0]):
             return
@@ -182,3 +192,11 @@ class ChangingTrie:
                 starts = offsets.filled[nodes]
                 nodes = np.repeat(starts - ends[:-1], lengths) + np.arange(int(ends[-1]))
         return tuple(levels)
+
+
+def _are_distinct(columns: Sequence[Codes]) -> bool:
+    """Tell whether no tuple comes twice; they are sorted."""
+    same = np.ones(max(0, len(columns[0]) - 1), np.bool_)
+    for column in columns:
+        same &= column[1:] == column[:-1]
+    return not same.any()

@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import BLOCK, FileEntry
+from bigjoin.index.entries import BLOCK, FileEntry, block_count
 from bigjoin.index.inside import map_inside
 from bigjoin.index.run import in_threads
 
@@ -21,7 +21,7 @@ from bigjoin.index.run import in_threads
 def file_entry(path: Path) -> FileEntry:
     """Return the size and the checksums of a file."""
     content, _ = map_inside(path.parent, path.name)
-    return FileEntry(len(content), tuple(_block(content, number) for number in range(_blocks(len(content)))))
+    return FileEntry(len(content), tuple(_block(content, number) for number in range(block_count(len(content)))))
 
 
 def differs(content: NDArray[np.uint8], entry: FileEntry, first: int = 0, last: int | None = None) -> bool:
@@ -49,10 +49,6 @@ def damaged_files(contents: dict[str, NDArray[np.uint8]], entries: dict[str, Fil
 
     found = in_threads(look, work)
     return sorted({name for (name, _, _), wrong in zip(work, found, strict=True) if wrong})
-
-
-def _blocks(size: int) -> int:
-    return max(1, -(-size // BLOCK))
 
 
 def _block(content: NDArray[np.uint8], number: int) -> str:

@@ -244,6 +244,11 @@ class Manifest:
         return {name: files[name] for name in dict.fromkeys(self.named_files()) if name in files}
 
 
+def block_count(size: int) -> int:
+    """Return how many blocks a file of so many bytes has: one at least."""
+    return max(1, -(-size // BLOCK))
+
+
 def is_build(name: str) -> bool:
     """Tell the folder of a build from anybody else's."""
     return _FOLDER.fullmatch(name) is not None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from bigjoin.defaults import MOST_SHARDS
-from bigjoin.index.entries import BLOCK, BUILD, NAME, DomainEntry, Manifest, RelationEntry, is_build
+from bigjoin.index.entries import BUILD, NAME, DomainEntry, Manifest, RelationEntry, block_count, is_build
 from bigjoin.index.typed_json import WrongFieldError
 
 CODES = ("uint32", "uint64")
-_FILE = re.compile(rf"{BUILD}[0-9a-f]{{12}}/[^/\0]+")
+_FILE = re.compile(rf"{BUILD}[0-9a-f]{{12}}/[A-Za-z0-9_][A-Za-z0-9_. -]*")
 _EPOCH = re.compile(r"([A-Za-z_0-9][A-Za-z0-9_-]*/)?epoch=[0-9]+")
 _MOST = 2**48
 """What no count of tuples or values exceeds."""
@@ -24,7 +25,7 @@ def check_entries(manifest: Manifest) -> None:
     for name, entry in manifest.files.items():
         _require(_FILE.fullmatch(name) is not None and ".." not in name, "files", name, "is no file of a build")
         _within(f"files.{name}.bytes", entry.bytes, 0, 2**60)
-        blocks = 0 if entry.sha256 is not None else max(1, -(-entry.bytes // BLOCK))
+        blocks = 0 if entry.sha256 is not None else block_count(entry.bytes)
         _require(len(entry.blocks) == blocks, f"files.{name}.blocks", len(entry.blocks), f"are not {blocks}")
     for name in manifest.named_files():
         _require(name in manifest.files, "files", name, "is not among them, and is named elsewhere")
@@ -47,9 +48,23 @@ def check_entries(manifest: Manifest) -> None:
         for folder in publication.folders:
             _require(_EPOCH.fullmatch(folder) is not None, "publications", folder, "is no folder of an epoch")
         epoch = publication.line.get("epoch")
-        _require(isinstance(epoch, int) and not isinstance(epoch, bool), "publications.line", epoch, "is no epoch")
+        known = isinstance(epoch, int) and not isinstance(epoch, bool) and 0 < epoch <= manifest.epoch
+        _require(known, "publications.line", epoch, "is no epoch of this index")
+        _require(_is_line(publication.line), "publications.line", epoch, "has something that is no figure")
+        for folder in publication.folders:
+            _require(folder.endswith(f"epoch={epoch}"), "publications.folders", folder, "is that of another epoch")
     for older in manifest.superseded:
         _require(is_build(older.folder), "superseded", older.folder, "is no folder of a build")
+
+
+def _is_line(line: Mapping[str, Any]) -> bool:
+    """Tell whether a line of counts has figures alone, or those of queries by name."""
+    figures = [value for name, value in line.items() if name != "queries"]
+    of_queries = line.get("queries", {})
+    if not isinstance(of_queries, dict) or not all(isinstance(query, dict) for query in of_queries.values()):
+        return False
+    figures += [value for query in of_queries.values() for value in query.values()]
+    return all(isinstance(value, int) for value in figures)
 
 
 def _check_domain(where: str, domain: DomainEntry, codes: str) -> None:
@@ -79,6 +94,10 @@ def _check_relation(where: str, relation: RelationEntry, manifest: Manifest, upp
             _require(level.range is None or width == 1, at, level.range, "is a range of a file with several lists")
             if level.range is not None:
                 _require(0 <= level.range[0] <= level.range[1], at, level.range, "is no range")
+    shared: dict[Any, tuple[str, ...]] = {}
+    for columns, order in relation.orders.items():  # one trie may serve several orders, if its columns mean the same in all
+        named = tuple(relation.domains[c] for c in columns)
+        _require(shared.setdefault(order.levels, named) == named, f"{where}.orders", columns, "has the files of another order")
     _require(not relation.columns or len(relation.columns) == width, f"{where}.columns", relation.columns, "are not as many")
     for image in relation.symmetries:
         _require(sorted(image) == list(range(width)), f"{where}.symmetries", image, "is no exchange of columns")
@@ -110,11 +129,11 @@ def _check_pairs(where: str, relation: RelationEntry) -> None:
 def _check_rows(where: str, relation: RelationEntry, rows: RelationEntry) -> None:
     _require(rows.domains[:2] == relation.domains and len(rows.domains) == 3, f"{where}.rows.domains", rows.domains, "differ")
     _require(rows.symmetric == relation.symmetric, f"{where}.rows.symmetric", rows.symmetric, "differs from its pairs'")
-    order, pairs = rows.orders.get((0, 1, 2)), relation.orders.get((0, 1))
-    _require(order is not None and pairs is not None, f"{where}.rows.orders", tuple(rows.orders), "lacks an order")
-    assert order is not None
-    assert pairs is not None
-    _require(order.levels[:1] == pairs.levels, f"{where}.rows.orders", order.levels[0].values, "is not below its pairs")
+    _require(tuple(rows.orders) == ((0, 1, 2),), f"{where}.rows.orders", tuple(rows.orders), "is not the one order of rows")
+    levels, pairs = rows.orders[0, 1, 2].levels, relation.orders.get((0, 1))
+    _require(
+        pairs is not None and levels[:1] == pairs.levels, f"{where}.rows.orders", levels[0].values, "is not below its pairs"
+    )
 
 
 def _check_definition(where: str, relation: RelationEntry) -> None:

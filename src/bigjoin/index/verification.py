@@ -2,7 +2,7 @@
 
 Checksums tell that a file is what was written. This tells that what was written can be read safely, whoever wrote it: no list
 leads outside another, lists rise, codes exist, ranks are a permutation in the order of the ids. And it tells whether the
-manifest's figures are those of the arrays, and whether all column orders of a relation hold the same tuples.
+manifest's figures are those of the arrays, and, by a sample, whether all column orders of a relation hold the same tuples.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
-from bigjoin.index.entries import Columns, DegreesEntry, DomainEntry, OrderEntry, RelationEntry
+from bigjoin.index.entries import Columns, DegreesEntry, DomainEntry, RelationEntry
 from bigjoin.index.run import in_threads
-from bigjoin.index.trie import Level, Trie, list_statistics
+from bigjoin.index.trie import Level, Trie
 from bigjoin.index.values import take
-from bigjoin.kernels.sound import falls_at_starts, is_permutation, longest_list
+from bigjoin.kernels.sound import count_loops, falls_at_starts, is_permutation, measured_lists
+from bigjoin.query.statistics import ListStatistics
 
-PIECE = 1 << 22
+PIECE = 1 << 20
 """Values that are looked at together."""
-BLOCK = 1 << 18
+COMPARED = 1 << 18
 """Values that are compared with their neighbours at once: they stay in the processor's cache."""
 
 
-SAMPLE = 1 << 12
+SAMPLE = 1 << 10
 """Tuples that are looked up in all column orders."""
-SEED = 1
 
 
 class UnsoundError(Exception):
@@ -41,14 +41,13 @@ class UnsoundError(Exception):
 
 
 def check_relation(entry: RelationEntry, orders: Mapping[Columns, Trie], sizes: Mapping[str, int]) -> None:
-    """Raise UnsoundError unless a relation's tries are sound, and hold the same tuples."""
-    domains = [sizes[domain] for domain in entry.domains]
-    checked: dict[int, Columns] = {}
+    """Raise UnsoundError unless a relation's tries are sound, and hold as many tuples: the same, as far as a sample tells."""
+    checked: dict[tuple[int, tuple[str, ...]], ListStatistics] = {}
     for columns, trie in orders.items():
-        if id(trie) not in checked:
-            _check_trie(columns, trie, [domains[c] for c in columns])
-            checked[id(trie)] = columns
-        _check_statistics(columns, entry.orders[columns], trie)
+        named = tuple(entry.domains[c] for c in columns)
+        if (id(trie), named) not in checked:
+            checked[id(trie), named] = _check_trie(columns, trie, [sizes[domain] for domain in named])
+        _check_statistics(columns, entry.orders[columns].lists, checked[id(trie), named])
     counts = {len(trie) for trie in orders.values()}
     if len(counts) > 1:
         raise UnsoundError(f"its column orders hold {_listed(sorted(counts))} tuples")
@@ -57,14 +56,21 @@ def check_relation(entry: RelationEntry, orders: Mapping[Columns, Trie], sizes: 
         _check_loops(entry, orders[0, 1])
 
 
-def _check_trie(columns: Columns, trie: Trie, domains: Sequence[int]) -> None:
+def _check_trie(columns: Columns, trie: Trie, domains: Sequence[int]) -> ListStatistics:
+    """Raise UnsoundError unless a trie is sound; return the figures of its last lists."""
     nodes = domains[0] if trie.keyed else 1
     for level, domain in zip(trie.levels, domains[1:] if trie.keyed else domains, strict=True):
-        if len(level.offsets) != nodes + 1 or longest_list(level.offsets, len(level.values)) < 0:
+        if len(level.offsets) != nodes + 1:
+            raise UnsoundError(f"its offsets in column order {_listed(columns)} are {len(level.offsets)}, not {nodes + 1}")
+        keys, squares, longest = measured_lists(level.offsets, len(level.values))
+        if longest < 0:
             raise UnsoundError(f"its offsets in column order {_listed(columns)} lead outside its values")
         if not all(in_threads(_Lists(level, domain), _pieces(level.offsets))):
             raise UnsoundError(f"its lists in column order {_listed(columns)} do not rise, or hold codes that there are not")
         nodes = len(level.values)
+    if not nodes:
+        return ListStatistics(keys=0, mean=0.0, typical=0.0, longest=0)
+    return ListStatistics(keys=keys, mean=nodes / keys, typical=squares / nodes, longest=longest)
 
 
 class _Lists:
@@ -80,8 +86,8 @@ class _Lists:
             return False
         first, last = (int(offsets[node]) for node in nodes)
         falls = 0
-        for start in range(first, last, BLOCK):
-            part = values[start : min(start + BLOCK + 1, last)]
+        for start in range(first, last, COMPARED):
+            part = values[start : min(start + COMPARED + 1, last)]
             falls += int(np.count_nonzero(part[1:] <= part[:-1]))
         return bool(falls == expected)
 
@@ -93,21 +99,22 @@ def _pieces(offsets: NDArray[np.int64]) -> list[tuple[int, int]]:
     return [(first, last) for first, last in pairwise(cuts) if first < last]
 
 
-def _check_statistics(columns: Columns, order: OrderEntry, trie: Trie) -> None:
+def _check_statistics(columns: Columns, said: ListStatistics, found: ListStatistics) -> None:
     """Compare the manifest's figures about lists with the lists: plans are chosen, and buffers cut, by them."""
-    found, said = asdict(list_statistics(trie.offsets)), asdict(order.lists)
-    for name, figure in found.items():
-        if not isclose(figure, said[name], rel_tol=1e-9):
-            raise UnsoundError(f"orders.{','.join(map(str, columns))}.lists.{name} is {said[name]}, and {figure} by its lists")
+    for name, figure in asdict(found).items():
+        if not isclose(figure, getattr(said, name), rel_tol=1e-9):
+            where = f"orders.{','.join(map(str, columns))}.lists.{name}"
+            raise UnsoundError(f"{where} is {getattr(said, name)}, and {figure} by its lists")
 
 
 def _check_same(orders: Mapping[Columns, Trie]) -> None:
     """Look some tuples of one column order up in the others, which hold as many: all of them, if there are few.
 
     Damage is told by checksums. This tells files that belong to something else, or that are dealt to another number of shards.
+    Orders that differ in a few tuples give answers that differ, and do no harm: each is sound by itself.
     """
     (columns, trie), *others = orders.items()
-    drawn = np.random.default_rng(SEED).integers(0, max(1, len(trie)), SAMPLE)
+    drawn = np.random.default_rng().integers(0, max(1, len(trie)), SAMPLE)
     positions = np.arange(len(trie)) if len(trie) <= SAMPLE else np.sort(drawn)
     tuples = dict(zip(columns, trie.tuples(positions), strict=True))
     for other, held in others:
@@ -117,9 +124,18 @@ def _check_same(orders: Mapping[Columns, Trie]) -> None:
 
 def _check_loops(entry: RelationEntry, trie: Trie) -> None:
     """Count the pairs of a value with itself; a relation with names for its columns counts rows, of which some may be equal."""
-    codes = np.arange(trie.nodes_stored, dtype=trie.values.dtype)
-    parts = in_threads(lambda first: int(trie.contains([codes[first : first + BLOCK]] * 2).sum()), range(0, len(codes), BLOCK))
-    loops = sum(parts)
+    level, shards = trie.levels[0], trie.shards
+    starts = [(shards.first(shard), shards.first(shard + 1), shard) for shard in range(min(shards.count, shards.size))]
+
+    def count(piece: tuple[int, int, int]) -> int:
+        return int(count_loops(level.offsets, level.values, *piece, shards.count))
+
+    pieces = [
+        (first, min(first + PIECE, stop), shard + shards.count * (first - start))
+        for start, stop, shard in starts
+        for first in range(start, stop, PIECE)
+    ]
+    loops = sum(in_threads(count, pieces))
     if (loops == 0) != (entry.loops == 0) or (not entry.columns and loops != entry.loops):
         raise UnsoundError(f"loops is {entry.loops}, and {loops} by its lists")
 
@@ -156,24 +172,33 @@ def _follow(ids: pa.ChunkedArray, ranks: NDArray[Any]) -> bool:
         return bool((ordered[1:] > ordered[:-1]).all())
     codes = np.empty(len(ranks), np.int64)
     codes[ranks] = np.arange(len(ranks))
-    return all(in_threads(_Rising(ids, codes), range(0, len(ids), BLOCK)))
+    return all(in_threads(_Rising(ids, codes), range(0, len(ids), COMPARED)))
 
 
 class _Rising:
-    """Whether ids rise in an order, from one of them on; values that do not compare, as NaN, are their own matter."""
+    """Whether no id is as large as the next one, from one of them on: NaN, which compares with nothing, may be last."""
 
     def __init__(self, ids: pa.ChunkedArray, codes: NDArray[np.int64]) -> None:
         self.ids, self.codes = ids, codes
 
     def __call__(self, first: int) -> bool:
-        ordered = take(self.ids, self.codes[first : first + BLOCK + 1])
+        ordered = take(self.ids, self.codes[first : first + COMPARED + 1])
         return len(ordered) < 2 or not pc.any(pc.greater_equal(ordered[:-1], ordered[1:])).as_py()
 
 
+def check_late_ids(ids: pa.ChunkedArray, kind: str, size: int) -> None:
+    """Raise UnsoundError unless ids with those that came later are as many as codes, and distinct."""
+    check_column("ids", ids, kind, size)
+    if ids.null_count or pc.count_distinct(ids).as_py() != size:
+        raise UnsoundError("its ids are not distinct")
+
+
 def check_column(name: str, column: pa.ChunkedArray, kind: str, length: int) -> None:
-    """Raise UnsoundError unless Arrow finds a column whole, and it has a type and a length."""
+    """Raise UnsoundError unless Arrow finds a column whole and can take values from it, and it has a type and a length."""
     try:
         column.validate(full=True)
+        some = pa.chunked_array([*column.slice(0, 1).chunks, pa.nulls(1, column.type)]).take(pa.array([0]))
+        some.combine_chunks()
     except pa.ArrowException as error:
         raise UnsoundError(f"{name} cannot be read ({str(error)[:200]})") from None
     if str(column.type) != kind or len(column) != length:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.errors import IndexFormatError
-from bigjoin.index.changing import ChangingTrie, State
+from bigjoin.index.changing import ChangingTrie, State, UntrueDeltaError
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.directory import Index
 from bigjoin.index.entries import RunEntry
@@ -29,6 +29,7 @@ class Versions:
     """The relations of an index that change, each in all its column orders, before and after an epoch."""
 
     def __init__(self, index: Index) -> None:
+        self.damaged = index.damaged
         self.orders: dict[Reading, dict[tuple[int, ...], ChangingTrie]] = {}
         self.readings = dict(_readings(index.statistics))
         self.lost: dict[Reading, int] = {}
@@ -54,7 +55,10 @@ class Versions:
                 seen.add(id(trie))
                 for insert in (False, True):
                     tuples = () if delta is None else delta.inserted if insert else delta.deleted
-                    trie.change(_sorted(tuples, columns, reading), insert=insert)
+                    try:
+                        trie.change(_sorted(tuples, columns, reading), insert=insert)
+                    except UntrueDeltaError:
+                        raise self.damaged(f"updates of {read[0]!r} make no sense in column order {columns}") from None
 
     def grow(self, statistics: Statistics) -> None:
         """Have a place for every code that there is."""
@@ -219,27 +223,11 @@ def versions_of(index: Index, runs: Sequence[RunEntry]) -> Versions:
     """Return the versions of an index with some of its runs in them, from its files."""
     versions = Versions(index.base)
     for run in runs:
-        versions.begin(_true_deltas(index, versions, run), index.statistics)
+        versions.begin(read_deltas(index, run), index.statistics)
         versions.commit()
     if len(runs) == len(index.runs):
         _check_tuples(index, versions)
     return versions
-
-
-def _true_deltas(index: Index, versions: Versions, run: RunEntry) -> dict[Reading, Delta]:
-    """Return what a run changes; refuse one that deletes what is not there, or inserts what is: lists have no room for that."""
-    deltas = read_deltas(index, run)
-    if not index.verifies or run.deltas not in index.manifest.files:  # not sealed: this epoch's own
-        return deltas
-    versions.grow(index.statistics)
-    for read, delta in deltas.items():
-        if read not in versions.orders:
-            raise index.damaged(f"{run.deltas} changes {read[0]!r}, which does not change")
-        for tuples, there in ((delta.deleted, True), (delta.inserted, False)):
-            distinct = _are_distinct(tuples, versions.readings[read])
-            if not distinct or not (versions.holds(read, tuples) == there).all():
-                raise index.damaged(f"{run.deltas} changes {read[0]!r} in a way that makes no sense")
-    return deltas
 
 
 def _check_tuples(index: Index, versions: Versions) -> None:
@@ -247,15 +235,6 @@ def _check_tuples(index: Index, versions: Versions) -> None:
         found = next(iter(versions.orders[read].values())).live()
         if found != reading.tuples:
             raise index.damaged(f"the relation {read[0]!r} has {found} tuples, and {reading.tuples} by the manifest")
-
-
-def _are_distinct(tuples: Sequence[Codes], reading: RelationStatistics) -> bool:
-    """Tell whether no tuple comes twice; in a symmetric relation, in neither direction."""
-    ordered = _sorted(tuples, tuple(range(len(tuples))), reading)
-    same = np.ones(max(0, len(ordered[0]) - 1), np.bool_)
-    for column in ordered:
-        same &= column[1:] == column[:-1]
-    return not same.any()
 
 
 def opened(index: Index) -> Versions:
@@ -281,7 +260,7 @@ def begun(index: Index) -> Versions:
             versions.commit()
         else:
             versions = versions_of(index, runs)
-        versions.begin(_true_deltas(index, versions, last), index.statistics)
+        versions.begin(read_deltas(index, last), index.statistics)
         _open[path] = (f"{identity} begun", versions)
         return versions
 

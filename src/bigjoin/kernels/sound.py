@@ -7,20 +7,38 @@ permutation.
 from __future__ import annotations
 
 from bigjoin.kernels.jit import kernel
+from bigjoin.kernels.lists import lower_bound
 
 
 @kernel
-def longest_list(offsets, length):
-    """Return the length of the longest list, or -1 if offsets fall, or do not lead from 0 to `length`."""
+def measured_lists(offsets, length):
+    """Return how many lists are not empty, their squared lengths added up, and the longest length.
+
+    It is -1 if offsets fall, or do not lead from 0 to `length`.
+    """
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != length:
-        return -1
-    longest = 0
-    least = 0
+        return 0, 0.0, -1
+    keys = longest = least = 0
+    squares = 0.0
     for i in range(len(offsets) - 1):
         size = offsets[i + 1] - offsets[i]
+        keys += size > 0
+        squares += float(size) * float(size)
         longest = max(longest, size)
         least = min(least, size)
-    return longest if least >= 0 and longest <= length else -1
+    return keys, squares, longest if least >= 0 and longest <= length else -1
+
+
+@kernel
+def count_loops(offsets, values, first, last, code, step):
+    """Return how many nodes of [first, last) have their own code in their list: `code` for the first, then in steps."""
+    loops = 0
+    for node in range(first, last):
+        stop = offsets[node + 1]
+        at = lower_bound(values, offsets[node], stop, code)
+        loops += at < stop and values[at] == code
+        code += step
+    return loops
 
 
 @kernel

@@ -1,7 +1,8 @@
 """Indices that were damaged, or whose manifests say something else: made by chance, and tried.
 
-`python -m tests.altered damages|mutations FIRST LAST` tries the alterations with these numbers, in one process, and ends with
-what went wrong. An alteration has to be told by an error of ours, or to leave every answer right.
+`python -m tests.altered damages|mutations|crafts FIRST LAST` tries the alterations with these numbers, in one process, and
+ends with what went wrong. An alteration has to be told by an error of ours, or to leave every answer right; what was crafted,
+with the right checksums, may give other answers.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import bigjoin as bj
@@ -246,6 +248,79 @@ def damage(path: Path, random: Random) -> str:
     return f"{file.name} {how} at {at}"
 
 
+# Files that were made to deceive: their checksums are right
+
+
+def craft(path: Path, random: Random) -> str:
+    """Change what is in a file of an index, and seal it again; return which and how."""
+    files = sorted(file for file in path.rglob("*") if file.suffix in (".npy", ".npz", ".arrow"))
+    file = random.choice(files)
+    how = f"{file.name} crafted"
+    if file.suffix == ".npy":
+        np.save(file, _crafted(np.load(file), random))
+    elif file.suffix == ".npz":
+        with np.load(file) as archive:
+            arrays = dict(archive)
+        name = random.choice(sorted(arrays))
+        arrays[name] = _crafted(arrays[name], random)
+        np.savez(file, **arrays)
+    else:
+        table = pa.ipc.open_file(pa.BufferReader(file.read_bytes())).read_all()
+        place = random.randrange(table.num_columns)
+        column = _crafted_column(table.column(place).combine_chunks(), random)
+        rows = table.slice(0, len(column)) if len(column) <= len(table) else pa.concat_tables([table, table.slice(0, 1)])
+        table = rows.set_column(place, table.field(place).name, column)
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        how += f" as {column.type}"
+    sealed_again(path)
+    return how
+
+
+def _crafted(array: Any, random: Random) -> Any:
+    """Return an array that differs: a value, two exchanged, its length, its type, its shape."""
+    flat = array.reshape(-1).copy()
+    if not len(flat):
+        return random.choice([array.astype(np.int8), np.zeros(3, array.dtype), array.reshape(-1, 1)])
+    at, other = random.randrange(len(flat)), random.randrange(len(flat))
+    choice = random.randrange(8)
+    if choice < 3:
+        flat[at] = random.choice([0, 1, flat[other], flat[at] + 1, 1 << 20, np.iinfo(array.dtype).max])
+        return flat.reshape(array.shape)
+    if choice == 3:
+        flat[at], flat[other] = flat[other], flat[at]
+        return flat.reshape(array.shape)
+    if choice == 4:
+        return random.choice([array[:-1], array[1:], np.concatenate([array, array[-1:]]), array[:0]])
+    if choice == 5:
+        return array.astype(random.choice([np.int32, np.int64, np.uint64, np.float64, np.uint8, ">u4", "<u2", "M8[us]", "U3"]))
+    if choice == 6:
+        return random.choice([array.reshape(1, *array.shape), array[..., None], np.asfortranarray(array[None]), flat[0]])
+    return np.sort(flat).reshape(array.shape)
+
+
+def _crafted_column(column: Any, random: Random) -> Any:
+    """Return a column that differs: values twice, NULLs, another length, another type."""
+    values = column.to_pylist()
+    at = random.randrange(len(values)) if values else 0
+    choice = random.randrange(5)
+    if choice == 0 and values:
+        values[at] = random.choice(values)
+    elif choice == 1 and values:
+        values[at] = None
+    elif choice == 2:
+        return column.slice(0, max(0, len(column) - 1))
+    elif choice == 3:
+        texts = [str(value) for value in values]
+        kinds = [pa.string_view(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())]
+        kind = random.choice(kinds)
+        return pa.array([t.encode() for t in texts], kind) if kind == pa.binary() else pa.array(texts, kind)
+    else:
+        made = [[[v] for v in values], [{"a": v} for v in values], [None] * len(values), list(range(len(values)))]
+        return pa.array(random.choice(made))
+    return pa.array(values, column.type)
+
+
 # Trying
 
 
@@ -257,6 +332,8 @@ def tried(what: str, number: int, kind: str, template: Path, folder: Path) -> st
     where: tuple[Any, ...] = ()
     if what == "damages":
         how = damage(path, random)
+    elif what == "crafts":  # another graph, perhaps, so only that it ends with an answer or an error of ours
+        how = craft(path, random)
     else:
         manifest, where = mutate(json.loads((path / MANIFEST).read_text()), random)
         how = ".".join(map(str, where))
@@ -271,6 +348,8 @@ def tried(what: str, number: int, kind: str, template: Path, folder: Path) -> st
         return f"{number} {kind} {how}:\n{traceback.format_exc()[-1500:]}"
     finally:
         shutil.rmtree(path)
+    if what == "crafts":
+        return None
     wrong = {name: (found[name], wanted) for name, wanted in truth(kind).items() if found[name] != wanted}
     wrong = {name: both for name, both in wrong.items() if not where or not describes_another(where, name)}
     return f"{number} {kind} {how}: {wrong}" if wrong else None

@@ -195,7 +195,8 @@ def run_for(index: Index, spark: Session, share: Callable[[float], None] | None 
 def undirected_copy(index: Index, path: Path) -> Index:
     """Write the undirected graph of an index at `path`, here and now."""
     with writing(path) as writer:
-        return writer.commit(copy(index, writer.folder, in_threads, directed=False, shards=index.shards))
+        manifest = copy(index, writer.folder, in_threads, directed=False, shards=index.shards)
+        return writer.commit(manifest, verified=index.verifies)
 
 
 FOLLOWS = ("epoch", "origin", "ledger", "clock", "publications", "watched")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,11 @@ def watch(
         )
         live = _Line(report, options)
         report.stage("reading the index")
-        watch_folder(monitor, folder, once=once, adopt=adopt, report=live.show)
+        try:
+            watch_folder(monitor, folder, once=once, adopt=adopt, report=live.show)
+        finally:
+            with suppress(BigjoinError):  # what is not taken off the list now is done by the next watch
+                monitor.finish()
     live.close()
 
 

@@ -180,7 +180,10 @@ class WatchedEntry:
 
 @dataclass(frozen=True, slots=True)
 class PublicationEntry:
-    """The staged output of a committed epoch: folders to be renamed and a line to be added, in the folder with an identity."""
+    """The staged output of a committed epoch: folders to be renamed and a line to be added, in the folder with an identity.
+
+    In an index of format version 2, `output` is the path of the folder.
+    """
 
     output: str
     folders: tuple[str, ...]

@@ -1,6 +1,6 @@
 """What was verified on this machine: notes, so that files are read whole once and not by every process.
 
-A note is an empty file whose name is the hash of a claim and of the files that it is about, each as the system knows it: path,
+A note is an empty file whose name is the hash of a claim and of the files that it is about, each as the machine knows it: path,
 device, inode, size and time of the last change. A file that is touched in any way has another name, and so no note. Notes lie
 in a folder that only this user can write to, never in an index, which somebody else may have made. They last for some weeks:
 disks rot. Where no note can be written, a process remembers for itself.
@@ -38,7 +38,7 @@ def claim_of(about: Any, files: Iterable[tuple[Path, str, os.stat_result]]) -> s
         [str(path), checksum, status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns]
         for path, checksum, status in files
     ]
-    return hashlib.sha256(json.dumps([about, known], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([os.uname().nodename, about, known], sort_keys=True).encode()).hexdigest()
 
 
 def is_noted(claim: str) -> bool:
@@ -64,6 +64,14 @@ def note(claim: str, size: int) -> None:
         os.utime(folder / claim)
         if random.random() < 1 / SWEEP:
             _sweep(folder)
+
+
+def revoke(claim: str) -> None:
+    """Forget that a claim held: it does not, though no file has changed as far as the system knows. Disks rot."""
+    _remembered.pop(claim, None)
+    if (folder := private_folder("verified")) is not None:
+        with suppress(OSError):
+            (folder / claim).unlink()
 
 
 def _remember(claim: str) -> None:

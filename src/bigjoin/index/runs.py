@@ -58,17 +58,28 @@ def read_deltas(index: Index, run: RunEntry) -> dict[Reading, Delta]:
     try:
         for name, array in _arrays(index.file(run.deltas).content):
             relation, columns, what = name.split("/")
-            if what not in ("deleted", "inserted") or array.ndim != 2 or array.dtype.name != index.manifest.codes:
+            read = (relation, int(columns))
+            if what not in ("deleted", "inserted") or not _fits(index, read, array):
                 raise ValueError(name)
-            found.setdefault((relation, int(columns)), {})[what] = list(array)
+            found.setdefault(read, {})[what] = list(array)
         deltas = {read: Delta(**tuples) for read, tuples in found.items()}
-    except (ValueError, KeyError, TypeError, EOFError, OSError, MemoryError, SyntaxError, zipfile.BadZipFile):
-        raise index.damaged(f"{run.deltas} is no run of updates") from None
+    except Exception:  # whatever comes of an archive that is none of ours
+        raise index.damaged(f"{run.deltas} is no run of updates that makes sense") from None
     if sum(map(len, deltas.values())) != run.tuples:
         raise index.damaged(f"{run.deltas} does not hold {run.tuples} updates")
-    for read, delta in deltas.items():
-        _check_codes(index, run, read, delta)
     return deltas
+
+
+def _fits(index: Index, read: Reading, array: NDArray[Any]) -> bool:
+    """Tell whether an array holds tuples of what can be read: so many columns, and codes that there are."""
+    entry = index.manifest.relations.get(read[0])
+    reading = None if entry is None else entry.rows if read[1] > len(entry.domains) else entry
+    if reading is None or array.ndim != 2 or not array.shape[0] == len(reading.domains) == read[1]:
+        return False
+    if array.dtype.name != index.manifest.codes or not array.dtype.isnative or reading.is_stored_result or read[1] < 2:
+        return False
+    sizes = (index.manifest.domains[domain].size for domain in reading.domains)
+    return all(not len(codes) or int(codes.max()) < size for codes, size in zip(array, sizes, strict=True))
 
 
 def _arrays(content: NDArray[np.uint8]) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -79,19 +90,6 @@ def _arrays(content: NDArray[np.uint8]) -> Iterator[tuple[str, NDArray[Any]]]:
                 raise ValueError(member.filename)
             with archive.open(member) as source:
                 yield member.filename.removesuffix(".npy"), np.lib.format.read_array(source, allow_pickle=False)
-
-
-def _check_codes(index: Index, run: RunEntry, read: Reading, delta: Delta) -> None:
-    """Refuse a delta of what is no relation, or of codes that there are not."""
-    entry = index.manifest.relations.get(read[0])
-    reading = None if entry is None else entry.rows if read[1] > len(entry.domains) else entry
-    sizes = [] if reading is None else [index.manifest.domains[domain].size for domain in reading.domains]
-    for part in (delta.deleted, delta.inserted):
-        sound = len(part) == len(sizes) == read[1] and all(
-            not len(column) or int(column.max()) < size for column, size in zip(part, sizes, strict=True)
-        )
-        if not sound:
-            raise index.damaged(f"{run.deltas} changes {read[0]!r} in a way that makes no sense")
 
 
 def combined(first: Mapping[Reading, Delta], second: Mapping[Reading, Delta]) -> dict[Reading, Delta]:

@@ -12,12 +12,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from bigjoin.errors import IndexFormatError
 from bigjoin.index.checksums import damaged_files
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
-from bigjoin.index.records import claim_of, is_noted, note
+from bigjoin.index.records import claim_of, is_noted, note, revoke
 from bigjoin.index.shards import Shards
 from bigjoin.index.typed_json import to_json
-from bigjoin.index.verification import UnsoundError, check_column, check_degrees, check_ids, check_relation
+from bigjoin.index.verification import (
+    UnsoundError,
+    check_column,
+    check_degrees,
+    check_ids,
+    check_late_ids,
+    check_relation,
+)
 
 if TYPE_CHECKING:
     from bigjoin.index.directory import Index
@@ -31,9 +41,9 @@ def verify_relation(index: Index, name: str, *, again: bool = False) -> None:
     base = index.base
 
     def check() -> None:
-        entry = base.manifest.relations[name]
-        sizes = {domain: base.manifest.domains[domain].size for domain in base.manifest.domains}
-        for reading in (entry, *([entry.rows] if entry.rows is not None else [])):
+        relation = base.manifest.relations[name]
+        sizes = {domain: entry.size for domain, entry in base.manifest.domains.items()}
+        for reading in (relation, *([relation.rows] if relation.rows is not None else [])):
             check_relation(reading, base.raw_tries(reading), sizes)
 
     files = base.manifest.relations[name].files
@@ -57,6 +67,27 @@ def verify_domain(index: Index, name: str, *, again: bool = False) -> None:
     _verify(base, ("domain", name), files, lambda: _domain_claim(base, name), check, again=again)
 
 
+def verify_late(index: Index, name: str) -> None:
+    """Raise IndexFormatError unless the ids and properties of a domain, with what runs have brought, can be trusted."""
+    verify_domain(index, name)
+    entry = index.manifest.domains[name]
+    brought = {file for run in index.manifest.runs for file in run.parts.values()}
+    if not brought.intersection(entry.all_files):
+        return
+
+    def check() -> None:
+        if entry.ids is not None:
+            check_late_ids(index.table(entry.ids, "id")["id"], entry.type, entry.size)
+        if entry.properties:
+            table = index.table(entry.files, *entry.properties)
+            if len(table) > entry.size:
+                raise UnsoundError(f"its properties are {len(table)} instead of {entry.size}")
+            for column, kind in entry.properties.items():
+                check_column(f"properties.{column}", table[column], kind, len(table))
+
+    _verify(index, ("domain with updates", name), entry.all_files, lambda: _late_claim(index, name), check, again=False)
+
+
 def verify_files(index: Index, names: Sequence[str], *, again: bool = False) -> None:
     """Raise IndexFormatError unless files are what was written, by their checksums."""
     if not index.verifies and not again:
@@ -64,6 +95,8 @@ def verify_files(index: Index, names: Sequence[str], *, again: bool = False) -> 
     known = index.manifest.files
     wanted = [name for name in names if name in known and (again or not is_noted(_claim(index, None, [name])))]
     if wrong := damaged_files({name: index.file(name).content for name in wanted}, {name: known[name] for name in wanted}):
+        for name in wrong:
+            revoke(_claim(index, None, [name]))
         raise index.damaged(f"{wrong[0]} is not what was written: its checksum differs")
     for name in wanted:
         _note(index, _claim(index, None, [name]), [name])
@@ -89,24 +122,29 @@ def verify_all(index: Index, *, again: bool = False) -> None:
         verify_relation(index, name, again=again)
     for name in index.manifest.domains:
         verify_domain(index, name, again=again)
+        verify_late(index, name)
     verify_files(index, list(index.manifest.files), again=again)
 
 
 def note_sealed(index: Index, sealed: Collection[str]) -> None:
-    """Take for verified what this process has just sealed, and what is made of it and of files that were verified before."""
+    """Take for verified what this process has just made of what it had verified: files, and what consists of such files."""
     base = index.base
 
-    def is_known(name: str) -> bool:
-        return name in sealed or is_noted(_claim(index, None, [name]))
+    def is_made_here(name: str) -> bool:
+        return name in sealed or is_noted(_claim(index, "made here", [name]))
 
     for name in sealed:
+        note(_claim(index, "made here", [name]), 0)  # for this process alone
         _note(index, _claim(index, None, [name]), [name])
     for name, relation in base.manifest.relations.items():
-        if not set(relation.files).isdisjoint(sealed) and all(map(is_known, relation.files)):
+        if not set(relation.files).isdisjoint(sealed) and all(map(is_made_here, relation.files)):
             _note(base, _relation_claim(base, name), relation.files)
     for name, domain in base.manifest.domains.items():
-        if not set(domain.all_files).isdisjoint(sealed) and all(map(is_known, domain.all_files)):
+        if not set(domain.all_files).isdisjoint(sealed) and all(map(is_made_here, domain.all_files)):
             _note(base, _domain_claim(base, name), domain.all_files)
+    for name, domain in index.manifest.domains.items():
+        if index.manifest.runs and not set(domain.all_files).isdisjoint(sealed):  # an epoch numbers ids that it did not know
+            _note(index, _late_claim(index, name), domain.all_files)
 
 
 @contextmanager
@@ -145,10 +183,14 @@ def _verify(
     if not again and (what in base.verified or not base.verifies or not sealed):
         return
     if again or not is_noted(claim_of_it()):
-        verify_files(base, sealed, again=again)
         try:
+            verify_files(base, sealed, again=again)
             check()
-        except UnsoundError as error:
+        except IndexFormatError:
+            revoke(claim_of_it())
+            raise
+        except (UnsoundError, pa.ArrowException) as error:
+            revoke(claim_of_it())
             raise base.damaged(f"the {what[0]} {what[1]!r} makes no sense: {error}") from None
         _note(base, claim_of_it(), files)  # of the files as they were when they were mapped
     base.verified.add(what)
@@ -166,6 +208,11 @@ def _relation_claim(base: Index, name: str) -> str:
 def _domain_claim(base: Index, name: str) -> str:
     entry = base.manifest.domains[name]
     return _claim(base, [to_json(replace(entry, next=None)), base.manifest.codes], entry.all_files)
+
+
+def _late_claim(index: Index, name: str) -> str:
+    entry = index.manifest.domains[name]
+    return _claim(index, ["with updates", to_json(replace(entry, next=None))], entry.all_files)
 
 
 def _claim(index: Index, about: Any, names: Iterable[str]) -> str:

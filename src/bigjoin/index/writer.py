@@ -55,11 +55,13 @@ class Writer:
         *,
         kept: Mapping[str, FileEntry] | None = None,
         retention: float = RETENTION,
+        verified: bool = True,
     ) -> Index:
         """Seal the files of the build's folder, by `run` if they are large, and replace the manifest.
 
         `manifest` has what the build decides, and `kept` are files of the current version that stay in use. Folders that are
-        not in use any more stay for the seconds of `retention`.
+        not in use any more stay for the seconds of `retention`. `verified` says whether the files were made of what was:
+        the index that is returned trusts files, or verifies them, as the one did that it was made of.
         """
         files = sorted(file for file in self.folder.iterdir() if file.is_file())
         large = sum(file.stat().st_size for file in files) > LARGE
@@ -80,8 +82,9 @@ class Writer:
         replace_manifest(self.path, committed)
         if not files:
             self.folder.rmdir()
-        index = Index.open(self.path)
-        note_sealed(index, sealed)
+        index = Index.open(self.path, verify=verified)
+        if verified:
+            note_sealed(index, sealed)
         return index
 
     def _superseded(self, in_use: set[str], retention: float) -> tuple[SupersededEntry, ...]:
@@ -135,11 +138,13 @@ def locked(path: Path, *, patience: float = 0.0) -> Iterator[None]:
     """
     until = time.monotonic() + patience
     while True:
-        path.mkdir(parents=True, exist_ok=True)
         try:
+            path.mkdir(parents=True, exist_ok=True)
             descriptor = open_inside(path, LOCK, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:  # removed since, by a writer that failed
             continue
+        except OSError as error:
+            raise OutputError(f"the index {path} cannot be locked for writing: {reason(error)}") from None
         try:
             _check_lock(path, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,7 +201,7 @@ def remove_old(path: Path, *, retention: float = RETENTION) -> int:
     for entry in path.iterdir():
         if is_build(entry.name) and entry.name not in keep:
             freed += _remove(entry)
-        elif entry.name.startswith(f".{MANIFEST}."):
+        elif entry.name.startswith(f".{MANIFEST}.") and (entry.is_symlink() or entry.is_file()):
             freed += entry.lstat().st_size
             entry.unlink(missing_ok=True)
     return freed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import Index
@@ -20,8 +19,7 @@ def compacted(index: Index, versions: Versions) -> Index:
     """Commit an index whose runs are part of its tries; the caller holds the lock."""
     with building(index.path) as writer:
         manifest = compact(index, versions, writer.folder)
-        committed = writer.commit(manifest, kept=manifest.in_use(index.manifest.files))
-        return replace(committed, verifies=index.verifies)
+        return writer.commit(manifest, kept=manifest.in_use(index.manifest.files), verified=index.verifies)
 
 
 def settled(index: Index) -> Index:
@@ -39,7 +37,7 @@ def settled(index: Index) -> Index:
         with notes_kept(index):
             for name in kept:
                 link(index.path / name, scratch / name)
-        return replace(writer.commit(manifest, kept=kept), verifies=index.verifies)
+        return writer.commit(manifest, kept=kept, verified=index.verifies)
 
 
 def settled_in_place(index: Index) -> Index:

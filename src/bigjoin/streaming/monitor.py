@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from bigjoin.errors import BigjoinError, OutputError, SourceError, reason
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.entries import LedgerEntry, Manifest, PublicationEntry, WatchedEntry
-from bigjoin.index.manifest import check_target, read_manifest
+from bigjoin.index.manifest import check_target, read_manifest, replace_manifest
 from bigjoin.index.runs import drop_unused, merge_runs
 from bigjoin.index.versions import forget, opened, register
 from bigjoin.index.writer import Writer, building, locked, remove_old
@@ -253,8 +253,7 @@ class Monitor:
             manifest = self._reported(manifest, epoch, ledger)
             drop_unused(writer.folder, manifest)
             kept = manifest.in_use(live.index.manifest.files)
-            index = writer.commit(manifest, kept=kept, retention=RETENTION)
-            return epoch, replace(index, verifies=self.verify), staged
+            return epoch, writer.commit(manifest, kept=kept, retention=RETENTION, verified=self.verify), staged
         except SourceError:  # of updates that make no sense, before anything was changed
             raise
         except BaseException:
@@ -336,7 +335,18 @@ class Monitor:
 
     def _mine(self, manifest: Manifest) -> list[PublicationEntry]:
         """Return the publications of the folder that this watch writes to, in their order."""
-        return [entry for entry in manifest.publications if self.output is not None and entry.output == self.output.identity]
+        return [entry for entry in manifest.publications if self.output is not None and self.output.owns(entry)]
+
+    def finish(self) -> None:
+        """Take what is published off the index's list: a watch that ends by itself leaves nothing to be finished."""
+        if self.output is None or self.live is None:
+            return
+        with self.writing() as live:
+            known = live.index.manifest
+            left = tuple(entry for entry in known.publications if entry not in self._mine(known))
+            if left != known.publications:
+                replace_manifest(self.path, replace(known, publications=left))
+                live.index = Index.open(self.path, verify=self.verify)
 
     def _tend(self, live: Live) -> None:
         """Compact the index if much of it is runs, or about what is gone; now and then remove files that nobody needs."""

@@ -47,11 +47,7 @@ class Output:
             if not file.exists():
                 if any(not entry.name.startswith(("_", ".")) for entry in self.path.iterdir()):
                     raise OutputError(f"{self.path} is not empty, and not the output of a watch: choose a new folder")
-                aside = self.path / f".{ABOUT}.{os.getpid()}"
-                aside.write_text(json.dumps(about, indent=1), encoding="utf-8")
-                sync(aside)
-                aside.replace(file)
-                sync(self.path)
+                self._write_about(about)
             known = json.loads(read_inside(self.path, ABOUT))
             if not isinstance(known, dict) or not isinstance(known.get("queries"), dict):
                 raise ValueError
@@ -64,7 +60,25 @@ class Output:
         if known.get("queries") != self.queries:
             shown = "; ".join(map(str, known["queries"].values()))
             raise OutputError(f"{self.path} is the output of other queries ({shown}): choose a new folder")
-        return str(known.get("identity", self.path))  # older folders have none
+        if "identity" not in known:  # older folders have none
+            known = {**known, "identity": about["identity"]}
+            with self._writing():
+                self._write_about(known)
+        return str(known["identity"])
+
+    def _write_about(self, about: Mapping[str, Any]) -> None:
+        aside = self.path / f".{ABOUT}.{os.getpid()}"
+        aside.write_text(json.dumps(about, indent=1), encoding="utf-8")
+        sync(aside)
+        aside.replace(self.path / ABOUT)
+        sync(self.path)
+
+    def owns(self, entry: PublicationEntry) -> bool:
+        """Tell whether what an index has staged belongs here: by identity, or, from before there was one, by what is here."""
+        if not entry.output.startswith("/"):
+            return entry.output == self.identity
+        staged = any((self.path / STAGING / folder).is_dir() for folder in entry.folders)
+        return staged or Path(entry.output).resolve() == self.path.resolve()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -75,6 +89,8 @@ class Output:
 
     def stage(self, epoch: int) -> dict[str, Path]:
         """Return an empty folder for the matches of each query in an epoch."""
+        if (self.path / STAGING).is_symlink():
+            raise OutputError(f"{self.path / STAGING} is a link: matches are staged inside the output folder; remove it")
         self.clear()
         folders = {name: self.path / STAGING / self.folder(name, epoch) for name in self.queries}
         with self._writing():

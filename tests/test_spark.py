@@ -40,7 +40,7 @@ def graph_of(spark, file, content, **options):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("edges.txt", "# comment\n% another\n1 2\n2\t3\n\n3   1\n3,3\n2 3\n-4 1 extra 5\n"),
+        ("edges.txt", "# comment\n% another\n1 2\n2\t3\n\n3   1\n3,3\n2 3\n-4 1\n"),
         ("edges.txt", "\ufeff1 2\r\n2 3\r\n3 1\r\n3 3\r\n2 3\r\n-4 1\r\n"),
         ("edges.csv", "1,2,x\n2,3,y\n3,1,z\n3,3,\n2,3,v\n-4,1,u\n"),
         ("edges.csv", "weight,dst,src\n0.5,2,1\n1,3,2\n2,1,3\n3,3,3\n4,3,2\n5,1,-4\n"),

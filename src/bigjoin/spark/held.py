@@ -39,8 +39,7 @@ class Held:
     @property
     def bytes(self) -> int:
         """How much there is on disk."""
-        files = (file for folder, _ in self._folders for file in folder.iterdir()) if self._folders else ()
-        return sum(file.stat().st_size for file in files)
+        return sum(file.stat().st_size for folder, _ in self._folders for file in folder.glob("*"))
 
     def add(self, folder: Path, spark: SparkSession) -> None:
         """Keep a folder; what was kept for sessions that have ended goes."""

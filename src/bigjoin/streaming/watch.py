@@ -222,7 +222,7 @@ def _texts(file: Path, separator: str, index: Index | None) -> list[str]:
     if index is None:
         return []
     with pa.input_stream(str(file), compression="detect") as source:
-        titles = source.read(1 << 16).decode("utf-8-sig", errors="replace").splitlines()[:1]
+        titles = re.split(r"[\r\n]", source.read(1 << 16).decode("utf-8-sig", errors="replace"), maxsplit=1)[:1]
     ends = edge_columns(next(csv.reader(titles, delimiter=separator), []))
     names = [name for known in index.statistics.properties.values() for name, kind in known.items() if kind == "string"]
     return [*names, *((ends or ()) if pa.types.is_string(index.dictionaries[VERTEX].type) else ())]

@@ -36,6 +36,8 @@ def read_delimited(
         opened = int(find_open_quote(np.frombuffer(content, np.uint8), ord(separator)))
         if opened != NOWHERE:
             raise SourceError(f"line {line_at(content, opened):,} of {path} has a quote that opens and never closes")
+    if not content.endswith((b"\n", b"\r")):
+        content += b"\n"  # titles whose line does not end are nothing to Arrow's parser
     wrong: list[str] = []
 
     def refuse(row: pyarrow.csv.InvalidRow) -> str:

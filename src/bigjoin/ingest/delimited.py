@@ -65,7 +65,7 @@ def read_delimited(
             at = re.search(rb"^" + re.escape(first.encode()) + rb"\r?$", content, re.MULTILINE)
             line = line_at(content, at.start() if at else 0)
             what = re.sub("^CSV parse error: |(Row #.*?: )", "", str(error).splitlines()[0]).partition(", got")[0]
-            raise SourceError(f"line {line:,} of {path} cannot be read: {what}, and it is {shown(first)!r}") from None
+            raise SourceError(f"line {line:,} of {path} cannot be read: {what}, and it is {shown(first, 120)!r}") from None
         raise
     if any(pa.types.is_binary(kind) for kind in table.schema.types):
         check_utf8(content, path)

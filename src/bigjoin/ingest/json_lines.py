@@ -36,7 +36,7 @@ def read_json(path: Path) -> pa.Table:
     if stray != NOWHERE:  # Arrow's parser has no words for some of it, and a null alone ends the process
         line = content[stray : stray + LONGEST].decode(errors="replace").splitlines()[0]
         raise SourceError(
-            f"line {line_at(content, stray):,} of {path} has {shown(line, 60)!r} outside an object: every row is an object, such as "
+            f"line {line_at(content, stray):,} of {path} has {shown(line, 60)!r} outside an object: every row is one, such as "
             '{"src": 1, "dst": 2, "op": "+"}, and nothing stands between them'
         )
     try:

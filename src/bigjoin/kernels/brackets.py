@@ -14,8 +14,8 @@ _OPEN, _OPEN_LIST, _CLOSE, _CLOSE_LIST = ord("{"), ord("["), ord("}"), ord("]")
 def find_objects(text, most, wanted):
     """Walk over the objects of JSON that follow each other; return three places in the text, each of them or NOWHERE.
 
-    Where brackets nest deeper than `most`; where something stands outside all objects; and where the object with a number begins.
-    What comes after one of the first two is not looked at.
+    Where brackets nest deeper than `most`; where something stands outside all objects; and where the object with a number
+    begins. What comes after one of the first two is not looked at.
     """
     depth = objects = 0
     begin = NOWHERE

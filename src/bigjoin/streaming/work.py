@@ -30,7 +30,7 @@ def check_work(query: Query, nests: Iterable[tuple[Term, Query, Relations]]) -> 
     expected = sum(expected_candidates(*nest) for nest in nests)
     if expected > most:
         raise BigjoinError(
-            f"to count {shown(query, 120)} for this epoch means to look at some {expected:.1g} candidates, and {most:.1g} is "
+            f"to count {shown(query, 120)} for this epoch means to look at some {expected:.2g} candidates, and {most:.2g} is "
             f"the most: watch a query with fewer attributes, bring fewer updates at a time, or set {SETTING} to allow more"
         )
 

@@ -89,6 +89,34 @@ def test_mistakes_are_told_before_spark_starts(tmp_path, arguments, sentence):
     assert refused(run(*arguments, cwd=tmp_path, JAVA_HOME="/nowhere"), sentence)
 
 
+@pytest.mark.parametrize(
+    "arguments", [["find", "triangle", "edges.txt", "--quiet"], ["count", "triangle", "edges.txt"], ["--help"]]
+)
+def test_without_a_standard_output_there_is_one_sentence(tmp_path, arguments):
+    command = ["sh", "-c", 'exec "$0" "$@" >&-', str(BIGJOIN), *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused(done, "bigjoin: the standard output is closed: redirect it to a file, or to /dev/null\n")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-"])
+def test_without_standard_input_or_error_there_is_an_answer(tmp_path, closed):
+    (tmp_path / "edges.txt").write_text("1 2\n2 3\n1 3\n")
+    command = [
+        "sh",
+        "-c",
+        f'exec "$0" "$@" {closed}',
+        str(BIGJOIN),
+        "count",
+        "triangle",
+        "edges.txt",
+        "--undirected",
+        "--unique",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1\n")
+
+
 def test_java_that_is_missing_or_old_is_one_sentence(tmp_path):
     (tmp_path / "edges.txt").write_text("1 2\n")
     assert refused(run("count", "triangle", "edges.txt", cwd=tmp_path, JAVA_HOME="/nowhere"), "Spark needs Java, but JAVA_HOME")

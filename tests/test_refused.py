@@ -159,6 +159,19 @@ def test_brackets_in_strings_do_not_nest(tmp_path):
     assert read_file(tmp_path / "u.json").num_rows == 2
 
 
+def test_a_row_may_be_longer_than_what_arrow_reads_at_once(tmp_path):
+    note = "x" * (3 << 20)
+    (tmp_path / "u.json").write_text('{"src": 1, "note": "a"}\n{"src": 2, "note": "' + note + '"}\n')
+    assert read_file(tmp_path / "u.json").to_pylist() == [{"src": 1, "note": "a"}, {"src": 2, "note": note}]
+
+
+@pytest.mark.parametrize("titles", ["src,dst,op", '"src","dst",op', "\ufeffsrc,dst,op"])
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_titles_alone_are_no_updates(tmp_path, titles, end):
+    (tmp_path / "u.csv").write_bytes((titles + end).encode())
+    assert read_file(tmp_path / "u.csv").to_pydict() == {"src": [], "dst": [], "op": []}
+
+
 TITLES = "src,dst,op,amount,note\n"
 
 
@@ -173,10 +186,16 @@ TITLES = "src,dst,op,amount,note\n"
         ("u.json", '{"src":1,"dst":2,"op":"+"}\n{"src":1,"src":2}', "line 2 of .* specified twice"),
         ("u.json", '{"src":1,"dst":2,"op":"+"}\n{"src":1', "line 2 of .* cannot be read"),
         ("u.json", '{"src":1,"dst":2,"op":"+","amount":1e999}', "line 1 of .* too big"),
+        ("u.json", "null\n", "line 1 of .* has 'null' outside an object"),
+        ("u.json", '\ufeff{"src":1,"dst":2,"op":"+"}\n5', "line 2 of .* has '5' outside an object"),
+        ("u.json", '// c\n{"src":1,"dst":2,"op":"+"}', "line 1 of .* has '// c' outside an object"),
+        ("u.json", '[{"src":1,"dst":2,"op":"+"}]', "line 1 of .* outside an object"),
+        ("u.json", '{"src":1,"dst":2,"op":"+"}\n}', "line 2 of .* outside an object"),
+        ("u.json", '{"src":1,"dst":2,"op":"+"}\n' * 60_000 + '{"src":"x"}', "line 60,001 of .*changed from number to string"),
         ("u.json", b'{"src":1,"dst":2,"op":"+","note":"caf\xe9"}', "line 1 of .* is not UTF-8"),
         ("u.csv", TITLES + "1,2,+,5,a\n1,2,+,5,a,b\n", r"line 3 of .* Expected 5 columns, and it is '1,2,\+,5,a,b'"),
         ("u.csv", TITLES + '1,2,+,5,"a\nb"\n\n1,2,+,5\r\n', r"line 5 of .* Expected 5 columns, and it is '1,2,\+,5'"),
-        ("u.csv", TITLES + "1,2,+,5,a\n" + "1,2,+,5,a,b" * 999, r"line 3 of .* it is '[^']{200}\.\.\.'$"),
+        ("u.csv", TITLES + "1,2,+,5,a\n" + "1,2,+,5,a,b" * 999, r"line 3 of .* it is '[^']{57} \.\.\. [^']{57}'$"),
         ("u.csv", TITLES + '1,2,+,5,"a\n1,3,+,6,b\n', "line 2 of .* has a quote that opens and never closes"),
         ("u.csv.gz", gzip.compress((TITLES + '1,2,+,5,a\n1,2,+,5,"a""\n').encode()), "line 3 of .* never closes"),
         ("u.tsv", "src\tdst\top\n1\t2\t+\t\n", "line 2 of .* Expected 3 columns"),

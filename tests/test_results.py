@@ -93,6 +93,18 @@ def test_frames_that_are_derived_cached_or_views_outlive_the_result(spark, monke
     cached.unpersist()
 
 
+def test_a_result_whose_files_somebody_removed_is_in_nobodys_way(spark, monkeypatch):
+    monkeypatch.setattr(results, "SMALL", 0)
+    graph, before = graph_of(spark), folders()
+    graph.find(WEDGE, strategy="partitioned")
+    for folder in folders() - before:
+        shutil.rmtree(folder)
+    assert graph.scratch_bytes > 0
+    assert rows(graph.find(WEDGE, strategy="partitioned")) == wedges()
+    graph.close()
+    assert graph.scratch_bytes == 0
+
+
 @pytest.mark.parametrize("strategy", ROUNDS)
 def test_results_that_nobody_gets_are_freed_at_once(spark, monkeypatch, tmp_path, strategy):
     monkeypatch.setattr(results, "SMALL", 0)

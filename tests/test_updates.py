@@ -501,6 +501,39 @@ def test_stars_at_a_hub_are_counted_without_listing_them(leaves, flags, stars):
     assert (epoch.destroyed, epoch.created, epoch.count) == (before - between, after - between, after)
 
 
+def star(leaves):
+    return pa.table({"src": [0] * leaves, "dst": list(range(1, leaves + 1))})
+
+
+@pytest.mark.parametrize("there", [0, 300])
+def test_a_count_that_would_take_hours_is_refused_before_it_begins(there):
+    """The leaves of an induced star depend on each other: at a hub of 300, each of five has 300 candidates."""
+    graph = bj.Graph(star(there).cast(pa.schema([("src", pa.int64()), ("dst", pa.int64())])))
+    rows = updates(*((0, leaf, "+") for leaf in range(there + 1, 302)))
+    begun = time.monotonic()
+    with pytest.raises(
+        BigjoinError, match=r"to count 5-star.* some 2\.[34]e\+12 candidates, and 6\.9e\+10 is the most: .*BIGJOIN_MOST_CAND"
+    ):
+        graph.apply(rows, "5-star", listing=False, induced=True)
+    assert time.monotonic() - begun < 20
+    assert graph.index.epoch == 0
+    assert graph.apply(rows, "triangle", listing=False).count == 0  # and nothing is in the way of others
+
+
+def test_how_much_a_count_may_look_at_can_be_said(monkeypatch):
+    """An induced 3-star at a hub of 40 looks at 40 leaves, 40 for each of them, and 40 for each of 40 * 39 pairs."""
+    rows = updates((0, 41, "+"))
+    monkeypatch.setenv("BIGJOIN_MOST_CANDIDATES", "6e4")
+    with pytest.raises(BigjoinError, match=r"some 6\.4e\+04 candidates, and 6e\+04 is the most"):
+        bj.Graph(star(40)).apply(rows, "3-star", listing=False, induced=True)
+    monkeypatch.setenv("BIGJOIN_MOST_CANDIDATES", "many")
+    with pytest.raises(BigjoinError, match="is a number of candidates, such as 1e12, and not 'many'"):
+        bj.Graph(star(40)).apply(rows, "3-star", listing=False, induced=True)
+    monkeypatch.setenv("BIGJOIN_MOST_CANDIDATES", "7e4")
+    epoch = bj.Graph(star(40)).apply(rows, "3-star", listing=False, induced=True)
+    assert epoch.count == perm(41, 3)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("window", [None, 5])
 @pytest.mark.parametrize("columns", [(), ("amount",), ("time", "more")])

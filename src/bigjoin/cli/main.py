@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import warnings
+from pathlib import Path
 
 import click
 
@@ -45,6 +46,9 @@ def main() -> None:
     logging.disable()  # py4j would log the traceback of an error that is told anyway
     warnings.showwarning = _note  # type: ignore[assignment]
     signal.signal(signal.SIGTERM, _terminated)
+    _complete_streams()
+    if sys.stdout is None:
+        _fail("the standard output is closed: redirect it to a file, or to /dev/null", USER_ERROR)
     if unreadable := next((argument for argument in sys.argv if not _is_utf8(argument)), None):
         _fail(f"the argument {shown(unreadable)!r} is not UTF-8", USER_ERROR)
     try:
@@ -69,6 +73,15 @@ def main() -> None:
         if cancelled or _follows_interrupt(error):
             _interrupted()  # Spark has seen the interrupt first
         _fail(*_unexpected(error))
+
+
+def _complete_streams() -> None:
+    """Take the numbers of standard streams that were closed: a file that got one of them would be written to by Spark's JVM."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    if sys.stderr is None:  # who closes it wants no messages, but an answer
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def _is_utf8(argument: str) -> bool:

@@ -91,8 +91,8 @@ class Index:
     def gone(self, name: str) -> IndexFormatError:
         """Return the error for a file that was there when the index was opened."""
         return IndexFormatError(
-            f"{name} of the index {self.path} is gone: if another version was committed since, and the old one vacuumed, open "
-            "the index again"
+            f"{name} of the index {self.path} is gone: the graph was closed, or another version was committed and the old one "
+            "vacuumed; open the index again"
         )
 
     def raw_tries(self, entry: RelationEntry) -> dict[Columns, Trie]:

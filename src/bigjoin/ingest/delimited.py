@@ -36,6 +36,8 @@ def read_delimited(
         opened = int(find_open_quote(np.frombuffer(content, np.uint8), ord(separator)))
         if opened != NOWHERE:
             raise SourceError(f"line {line_at(content, opened):,} of {path} has a quote that opens and never closes")
+    if not content.endswith((b"\n", b"\r")):
+        content += b"\n"  # titles whose line does not end are nothing to Arrow's parser
     wrong: list[str] = []
 
     def refuse(row: pyarrow.csv.InvalidRow) -> str:
@@ -63,7 +65,7 @@ def read_delimited(
             at = re.search(rb"^" + re.escape(first.encode()) + rb"\r?$", content, re.MULTILINE)
             line = line_at(content, at.start() if at else 0)
             what = re.sub("^CSV parse error: |(Row #.*?: )", "", str(error).splitlines()[0]).partition(", got")[0]
-            raise SourceError(f"line {line:,} of {path} cannot be read: {what}, and it is {shown(first)!r}") from None
+            raise SourceError(f"line {line:,} of {path} cannot be read: {what}, and it is {shown(first, 120)!r}") from None
         raise
     if any(pa.types.is_binary(kind) for kind in table.schema.types):
         check_utf8(content, path)

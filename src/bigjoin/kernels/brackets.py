@@ -5,14 +5,19 @@ from __future__ import annotations
 from bigjoin.kernels.jit import kernel
 
 NOWHERE = -1
-_QUOTE, _ESCAPE, _LF, _CR = ord('"'), ord("\\"), ord("\n"), ord("\r")
+_QUOTE, _ESCAPE = ord('"'), ord("\\")
+_SPACE, _TAB, _LF, _CR = ord(" "), ord("\t"), ord("\n"), ord("\r")
 _OPEN, _OPEN_LIST, _CLOSE, _CLOSE_LIST = ord("{"), ord("["), ord("}"), ord("]")
 
 
 @kernel
-def find_depth(text, most, wanted):
-    """Return where brackets of JSON nest deeper than `most`, and where its outermost value with a number begins; or NOWHERE."""
-    depth = values = 0
+def find_objects(text, most, wanted):
+    """Walk over the objects of JSON that follow each other; return three places in the text, each of them or NOWHERE.
+
+    Where brackets nest deeper than `most`; where something stands outside all objects; and where the object with a number
+    begins. What comes after one of the first two is not looked at.
+    """
+    depth = objects = 0
     begin = NOWHERE
     quoted = False
     at = 0
@@ -23,20 +28,24 @@ def find_depth(text, most, wanted):
                 at += 1
             elif byte == _QUOTE:
                 quoted = False
+        elif depth == 0:
+            if byte == _OPEN:
+                if objects == wanted:
+                    begin = at
+                objects += 1
+                depth = 1
+            elif byte not in (_SPACE, _TAB, _LF, _CR):
+                return NOWHERE, at, begin
         elif byte == _QUOTE:
             quoted = True
         elif byte in (_OPEN, _OPEN_LIST):
-            if depth == 0:
-                if values == wanted:
-                    begin = at
-                values += 1
             depth += 1
             if depth > most:
-                return at, begin
+                return at, NOWHERE, begin
         elif byte in (_CLOSE, _CLOSE_LIST):
-            depth = max(0, depth - 1)
+            depth -= 1
         at += 1
-    return NOWHERE, begin
+    return NOWHERE, NOWHERE, begin
 
 
 @kernel

@@ -15,7 +15,7 @@ from bigjoin.planner.isomorphism import Shape, renaming, renamings
 from bigjoin.planner.keep_distinct import keep_distinct
 from bigjoin.planner.order_attributes import order_attributes
 from bigjoin.planner.plan_count import plan_counts
-from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image, resolved, resolved_seed, versioned
+from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image, reads, resolved, resolved_seed, versioned
 from bigjoin.query.nest import CountPlan, Loop
 from bigjoin.query.plan import Extender, Plan, Restriction, Step, Version
 from bigjoin.query.query import Atom, Query
@@ -75,17 +75,17 @@ def _symmetries(draft: Draft) -> Iterator[dict[str, str]]:
 def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]], forms: Sequence[dict[str, str]], *, listing: bool) -> DeltaPlan:
     """Return one query for each orbit of atoms: all others read either version, without what comes after the seed's tuple."""
     seeded = [atom for orbit in orbits for atom in orbit]
-    relations = list(dict.fromkeys(_reads(atom) for atom in seeded))
+    relations = list(dict.fromkeys(reads(atom) for atom in seeded))
     queries = []
     for orbit in orbits:
         atom = orbit[0]
-        others, mine = [], relations.index(_reads(atom))
+        others, mine = [], relations.index(reads(atom))
         for other in draft.atoms:
             if other is atom or _implies(atom, other):
                 continue
             others.append(_at(other, Version.EITHER))
-            if other in seeded and relations.index(_reads(other)) >= mine:
-                version = Version.LATER if _reads(other) == _reads(atom) else Version.DELTA
+            if other in seeded and relations.index(reads(other)) >= mine:
+                version = Version.LATER if reads(other) == reads(atom) else Version.DELTA
                 others.append(_at(replace(other, negated=True), version))
         drafted, marked = _seeded(draft, atom, others), _marked(draft, atom)
         restrictions = break_symmetry(replace(marked, order=drafted.order)).restrictions
@@ -163,7 +163,7 @@ def _orbits(draft: Draft, seeded: Sequence[Atom]) -> list[list[Atom]]:
     for atom in seeded:
         mine = Shape(_marked(draft, atom))
         for orbit in orbits:
-            if _reads(orbit[0]) == _reads(atom) and renaming(Shape(_marked(draft, orbit[0])), mine) is not None:
+            if reads(orbit[0]) == reads(atom) and renaming(Shape(_marked(draft, orbit[0])), mine) is not None:
                 orbit.append(atom)
                 break
         else:
@@ -174,7 +174,7 @@ def _orbits(draft: Draft, seeded: Sequence[Atom]) -> list[list[Atom]]:
 def _image(draft: Draft, orbit: Sequence[Atom], member: Atom, seeded: Sequence[Atom]) -> Image:
     names = renaming(Shape(_marked(draft, orbit[0])), Shape(_marked(draft, member)))
     assert names is not None
-    earlier = () if draft.query.injective else tuple(a for a in seeded[: seeded.index(member)] if _reads(a) == _reads(member))
+    earlier = () if draft.query.injective else tuple(a for a in seeded[: seeded.index(member)] if reads(a) == reads(member))
     return Image(member, tuple(names.items()), earlier, draft.statistics.of(member).symmetric)
 
 
@@ -186,11 +186,6 @@ def _marked(draft: Draft, atom: Atom) -> Draft:
 
 def _at(atom: Atom, version: Version) -> Atom:
     return replace(atom, relation=versioned(atom.relation, version))
-
-
-def _reads(atom: Atom) -> tuple[str, int]:
-    """Return what tells the deltas of two atoms apart: the relation, and whether they read its pairs or its rows."""
-    return atom.relation, len(atom.attributes)
 
 
 def _implies(atom: Atom, other: Atom) -> bool:

@@ -9,7 +9,7 @@ from math import factorial, prod
 
 from bigjoin.planner.column_orders import extender
 from bigjoin.planner.draft import Draft
-from bigjoin.query.delta import unversioned
+from bigjoin.query.delta import reads
 from bigjoin.query.plan import Extender
 from bigjoin.query.query import Atom, Comparison
 
@@ -174,7 +174,7 @@ class Estimate:
 
         It is about pairs of one relation: an atom with an edge id names that relation too, but reads its rows.
         """
-        if len(atom.attributes) != 2 or any(_reads(other) != _reads(atom) for other, _ in lists):
+        if len(atom.attributes) != 2 or any(reads(other) != reads(atom) for other, _ in lists):
             return None
         relation = self.statistics.of(atom)
         columns = (0 if relation.symmetric else column for _, column in lists)
@@ -246,8 +246,3 @@ class Estimate:
 
     def _domain(self, attribute: str) -> int:
         return self.statistics.domains[self.draft.domain(attribute)]
-
-
-def _reads(atom: Atom) -> tuple[str, int]:
-    """Return what tells lists of a relation's pairs from those of its rows."""
-    return unversioned(atom.relation)[0], len(atom.attributes)

@@ -82,6 +82,11 @@ def unversioned(name: str) -> tuple[str, Version]:
     return (marked[1], Version(marked[2])) if marked else (name, Version.NEW)
 
 
+def reads(atom: Atom) -> tuple[str, int]:
+    """Return what an atom of a draft reads, in any version: a relation's pairs or, with one attribute more, its rows."""
+    return unversioned(atom.relation)[0], len(atom.attributes)
+
+
 def resolved(e: Extender, seed: tuple[str, ...]) -> Extender:
     """Return an extender of a draft as one that says which version of which relation it reads, given the seed's attributes."""
     if _MARKED.fullmatch(e.atom.relation) is None:

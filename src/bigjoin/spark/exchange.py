@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from bigjoin.dataflow.blocks import Block, Spread, join, pack, pieces, route, unpack
-from bigjoin.spark.stream import OWN
+from bigjoin.spark.session import OWN
 from bigjoin.spark.tasks import settle
 
 RECEIPT = -1

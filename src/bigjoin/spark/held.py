@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 from weakref import WeakSet
@@ -20,13 +21,22 @@ MUCH = 16 << 30
 """Bytes of results beyond which a note says how to free them."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Folder:
+    """The files of one result, which are never written again; and the session that reads them."""
+
+    path: Path
+    session: SparkSession
+    bytes: int
+
+
 class Held:
     """The folders of some results."""
 
     _all: ClassVar[WeakSet[Held]] = WeakSet()
 
     def __init__(self) -> None:
-        self._folders: list[tuple[Path, SparkSession]] = []
+        self._folders: list[_Folder] = []
         self._told = False
         self._all.add(self)
 
@@ -38,14 +48,14 @@ class Held:
 
     @property
     def bytes(self) -> int:
-        """How much there is on disk."""
-        return sum(file.stat().st_size for folder, _ in self._folders for file in folder.glob("*"))
+        """How much was written to disk and is kept."""
+        return sum(folder.bytes for folder in self._folders)
 
     def add(self, folder: Path, spark: SparkSession) -> None:
         """Keep a folder; what was kept for sessions that have ended goes."""
         for held in list(self._all):
-            held.free([session for _, session in held._folders if session is not spark and has_ended(session)])
-        self._folders.append((folder, spark))
+            held.free([folder.session for folder in held._folders if folder.session is not spark and has_ended(folder.session)])
+        self._folders.append(_Folder(folder, spark, sum(file.stat().st_size for file in folder.iterdir())))
         if not self._told and self.bytes > MUCH:
             self._told = True
             warnings.warn(
@@ -56,10 +66,10 @@ class Held:
 
     def free(self, sessions: Sequence[SparkSession] | None = None) -> None:
         """Remove the files that some sessions read, or all; frames that read them cannot be read any more."""
-        for folder, session in list(self._folders):
-            if sessions is None or session in sessions:
-                shutil.rmtree(folder, ignore_errors=True)
-                self._folders.remove((folder, session))
+        for folder in list(self._folders):
+            if sessions is None or folder.session in sessions:
+                shutil.rmtree(folder.path, ignore_errors=True)
+                self._folders.remove(folder)
 
 
 def has_ended(spark: SparkSession) -> bool:

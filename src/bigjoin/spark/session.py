@@ -33,6 +33,8 @@ SOCKET = f".{uuid.uuid4()}.sock"
 """A socket's name as Spark makes them."""
 PATIENCE = 10.0
 """Seconds that a master may take to accept a connection."""
+OWN = "bigjoin.own"
+"""The setting that marks a session in which all that runs may be stopped at once."""
 _NOT_TAKEN = (
     "it is there, but does not accept this client; it may be of another version, or want a secret: "
     "--conf spark.authenticate=true --conf spark.authenticate.secret=@FILE"

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from bigjoin.spark.session import OWN
+
 PIECE = "piece-"
 MOST = 64
 """Pieces that wait for their reader."""
@@ -23,8 +25,6 @@ LOOK = 0.02
 """Seconds between two looks into the folder."""
 PATIENCE = 30.0
 """Seconds that work which was stopped may take to end."""
-OWN = "bigjoin.own"
-"""The setting that marks a session in which all that runs may be stopped at once."""
 
 
 def publish(files: Iterable[Path], folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
@@ -27,8 +27,8 @@ from bigjoin.joins.changes import CHANGE, Signed, with_change
 from bigjoin.joins.compiled import Counting, Listing
 from bigjoin.joins.generic_join import TooManyPrefixesError
 from bigjoin.query.delta import DeltaPlan, DeltaQuery
-from bigjoin.query.nest import Term, nest_of
-from bigjoin.query.plan import Plan
+from bigjoin.query.nest import Term
+from bigjoin.query.query import Query
 from bigjoin.spark import results
 from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.matches import MatchFile, schema_of
@@ -36,6 +36,7 @@ from bigjoin.spark.session import parallelism
 from bigjoin.spark.shared import RANGES_PER_TASK
 from bigjoin.spark.strategies import IN_ROUNDS, Strategy
 from bigjoin.spark.tasks import run_tasks
+from bigjoin.streaming.work import check_work, term_of
 
 FEW = 1 << 16
 """Values in the shorter lists of a delta's pairs for which one thread and no compiled loops are enough."""
@@ -115,6 +116,15 @@ class FindChanges:
                 return False
         return True
 
+    def nests(self, work: Sequence[tuple[int, bool]]) -> Iterator[tuple[Term, Query, Phase]]:
+        """Give the nests that are counted, if they are compiled, each with the half of the epoch that it is counted over."""
+        for number, insert in work:
+            dq, phase = self.plan.queries[number], Phase(begun(self.index), self.index, insert)
+            if self.nested and dq.nests is not None:
+                yield from ((term, dq.nests.query, phase) for term in dq.nests.terms)
+            else:
+                yield term_of(dq.plan), dq.plan.query, phase
+
     def _count(self, signed: Signed, phase: Phase, task: int) -> dict[str, Any]:
         total = 0
         steps: list[tuple[str, int, int]] = []
@@ -130,14 +140,14 @@ class FindChanges:
         if self.nested and dq.nests is not None:
             terms = [(term, Counting(term, dq.nests.query, phase)) for term in dq.nests.terms]
             return [(term.times, [loop.attribute for loop in term.root.walk()], counting) for term, counting in terms]
-        counting = Counting(_term(dq.plan), dq.plan.query, phase) if self.compiled else None
+        counting = Counting(term_of(dq.plan), dq.plan.query, phase) if self.compiled else None
         if counting is None or counting.generator.is_too_large:
             return [(1, dq.plan.attributes, Batched(dq.plan, phase, most=inf if self.compiled else MOST))]
         return [(1, dq.plan.attributes, counting)]
 
     def _list(self, signed: Signed, phase: Phase, task: int) -> dict[str, Any]:
         plan = signed.dq.plan
-        listing = Listing(_term(plan), plan.query, phase) if self.compiled else None
+        listing = Listing(term_of(plan), plan.query, phase) if self.compiled else None
         found: Listing | Batched = Batched(plan, phase) if listing is None or listing.generator.is_too_large else listing
         columns = outputs(plan.query, tuple(found.attributes), phase)
         schema = with_change(schema_of(columns, len(found.attributes)))
@@ -155,11 +165,6 @@ class FindChanges:
         written = 0 if target is None else target.rows
         files = [] if target is None else [[str(target.path), written]]
         return {"number": str(written), "files": files, "steps": []}
-
-
-def _term(plan: Plan) -> Term:
-    """Return a plan as loops, each within the one before."""
-    return Term(1, nest_of(plan), plan.attributes)
 
 
 def find_changes(
@@ -287,6 +292,8 @@ def _run(
     compiled = execution is not Execution.BATCHED
     nested = compiled and stage.folder is None and stage.has_nests(work)
     stage = replace(stage, tasks=tasks, compiled=compiled, nested=nested)
+    if compiled and stage.folder is None:
+        check_work(stage.plan.query, stage.nests(work))
     items = [(number, insert, task) for number, insert in work for task in range(tasks)]
     return stage, items, run(stage, items)
 

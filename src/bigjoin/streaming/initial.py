@@ -9,8 +9,10 @@ from bigjoin.index.directory import Index
 from bigjoin.index.run import in_threads
 from bigjoin.planner import count_plan, plan
 from bigjoin.query.optional import branches
+from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark import shared
+from bigjoin.streaming.work import check_work, term_of
 
 ALONE = 6_000_000
 """Tuples up to which an index is counted over here."""
@@ -30,6 +32,10 @@ def count_here(index: Index, query: Query) -> int:
 def _count(index: Index, query: Query) -> int:
     known = index.statistics
     job = shared.prepare_count(count_plan(query, known), index, tasks=TASKS, plan=partial(plan, query, known))
+    if isinstance(job.plan, Plan):
+        check_work(query, [(term_of(job.plan), job.plan.query, index)])
+    else:
+        check_work(query, [(term, job.plan.query, index) for term in job.plan.terms])
     return int(sum(in_threads(_Count(job), range(len(job.ranges)))) // job.divisor)
 
 

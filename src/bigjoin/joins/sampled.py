@@ -1,0 +1,86 @@
+"""Estimate what a nest of loops looks at, by following a sample of its prefixes: the lists are the real ones, hubs included.
+
+Of all proposals at a loop, some are drawn with equal chances and extended, and each stands for as many as were not drawn. That
+is without bias whatever the lists are like, and takes milliseconds however much work the nest is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bigjoin.index.dictionary import code_type
+from bigjoin.index.trie import Codes, Trie, single_list
+from bigjoin.joins.bind import Binder, BoundExtender, BoundStep, Relations
+from bigjoin.joins.extend import Counted, count, extend
+from bigjoin.query.nest import Loop, Term
+from bigjoin.query.query import Query
+
+SAMPLE = 1 << 12
+"""Proposals that are drawn at each loop."""
+
+
+def expected_candidates(term: Term, query: Query, index: Relations) -> float:
+    """Return about how many values the loops of a nest look at; the same ones for the same index."""
+    sampling = _Sampling(query, index)
+    code = code_type(max(map(Binder(query, (), index).size, term.attributes)))
+    return sampling.looked_at(term.root, (), np.empty((0, 1), code), 1.0)
+
+
+class _Sampling:
+    def __init__(self, query: Query, index: Relations) -> None:
+        self.query, self.index = query, index
+        self.random = np.random.default_rng(0)
+
+    def looked_at(self, loop: Loop, bound: tuple[str, ...], prefixes: Codes, each: float) -> float:
+        """Estimate what a loop and all within it look at for a sample of prefixes, each of which stands for several."""
+        binder = Binder(self.query, (*bound, loop.attribute), self.index)
+        if loop.cached:  # by the last attribute, so once for each of its values at most
+            each = min(each, binder.size(bound[-1]) / max(1, prefixes.shape[1]))
+        if not loop.step.extenders and loop.weights:  # over the entries of a counter, which cost as much to fill
+            return 0.0
+        step = self._bound(binder, loop)
+        if not step.extenders:
+            step = replace(step, extenders=(BoundExtender(_whole(binder.size(loop.attribute), prefixes), (), len(bound)),))
+        proposed = count(step, prefixes)
+        proposals = int(proposed.ends.sum())
+        is_counted = not (loop.inner or loop.counters or loop.weights or loop.collects is not None or step.checks)
+        if is_counted and step.counts_suffice:
+            return each * int(prefixes.shape[1])
+        total = each * proposals
+        if is_counted or not proposals:
+            return total
+        drawn = self._draw(proposed, proposals)
+        each *= proposals / int((drawn.ends - drawn.starts).sum())
+        extended = extend(step, drawn)
+        heads = [*(counter.spine for counter in loop.counters), *loop.inner]
+        return total + sum(self.looked_at(head, binder.order, extended, each) for head in heads)
+
+    def _draw(self, proposed: Counted, proposals: int) -> Counted:
+        """Return a sample of proposals, or all if they are few."""
+        if proposals <= SAMPLE:
+            return proposed
+        drawn = np.sort(self.random.integers(0, proposals, SAMPLE))
+        ends = np.cumsum(proposed.ends)
+        of = np.searchsorted(ends, drawn, side="right")
+        starts = drawn - (ends - proposed.ends)[of]
+        alone = np.ones(SAMPLE, np.bool_)
+        return Counted(proposed.prefixes[:, of], proposed.proposers[of], starts, starts + 1, alone)
+
+    @staticmethod
+    def _bound(binder: Binder, loop: Loop) -> BoundStep:
+        step = loop.step
+        return BoundStep(
+            step.attribute,
+            tuple(binder.extender(e) for e in step.extenders),
+            tuple(binder.extender(e) for e in step.excluders),
+            binder.checks(step.checks),
+            binder.condition(step.attribute, step.restrictions, step.filters),
+            np.zeros(binder.size(step.attribute), np.uint8),
+        )
+
+
+def _whole(size: int, prefixes: Codes) -> Trie:
+    """Return all codes of a domain as one list."""
+    return single_list(np.arange(size, dtype=prefixes.dtype))

@@ -331,6 +331,7 @@ def test_command_line_names_the_suites(tmp_path):
     assert "Nothing has been measured yet" in (tmp_path / "benchmarks.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_tiny_bench(tmp_path):
     graph = random_graph(tmp_path, undirected=False)

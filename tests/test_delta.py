@@ -33,7 +33,7 @@ from tests.oracles import naive
 from tests.test_properties import ordered, rules
 from tests.treatments import interpreted, plain
 
-brief = settings(max_examples=70, deadline=None, suppress_health_check=list(HealthCheck))
+brief = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 FLAGS = [(), ("distinct",), ("unique",), ("induced",), ("unique", "induced")]
 IDS = [[-3, 0, 7, 12, 100], ["a", "B", "é", "zz", "10"], [1, 2]]
 

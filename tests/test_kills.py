@@ -123,7 +123,7 @@ def unnamed(path: Path) -> list[str]:
     return sorted({entry.name for entry in path.iterdir()} - named - {"manifest.json", ".lock"})
 
 
-@pytest.mark.parametrize(("kills", "least"), [(10, 2), pytest.param(60, 20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "least"), [(5, 1), pytest.param(60, 20, marks=pytest.mark.slow)])
 def test_what_a_killed_compaction_leaves_is_removed_by_whoever_writes_next(tmp_path, kills, least):
     rng = random.Random(kills)
     src = np.arange(300_000) % 9973

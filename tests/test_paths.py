@@ -38,9 +38,9 @@ from tests.questions import Question, flattened
 from tests.test_updates import LENGTH, Model
 from tests.treatments import interpreted, total
 
-QUESTIONS = range(24)
+QUESTIONS = range(16)
 """Of each static path. The loops are run as plain Python, the kernels that they call are compiled."""
-HISTORIES = range(20)
+HISTORIES = range(19)
 """Of each way to run delta queries, with compaction after every epoch and without."""
 WITHOUT_JIT = range(100, 104)
 """Questions and histories of each path in a process without the JIT."""

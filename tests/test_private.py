@@ -219,7 +219,9 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    "damage", [pytest.param(name, marks=() if name in ("empty", "flipped") else pytest.mark.slow) for name in DAMAGES]
+)
 def test_damaged_kernels_are_compiled_again(index, kept, damage):
     home, files = kept
     for file, content in files.items():
@@ -260,7 +262,7 @@ def plant(files, marker, mode=0o600, owner=None):
     [
         (0o600, None, True),  # whoever can write as this user needs no kernels to run code; and the test does what it says
         (0o620, None, False),
-        (0o602, None, False),
+        pytest.param(0o602, None, False, marks=pytest.mark.slow),
         pytest.param(0o644, SOMEBODY, False, marks=as_root),
     ],
 )
@@ -337,7 +339,9 @@ def test_without_any_folder_every_process_compiles_for_itself():
     assert done.stdout == "2 144 None\n"
 
 
-@pytest.mark.parametrize("room", ["size=4k", "size=64k", "nr_inodes=6"])
+@pytest.mark.parametrize(
+    "room", [pytest.param("size=4k", marks=pytest.mark.slow), "size=64k", pytest.param("nr_inodes=6", marks=pytest.mark.slow)]
+)
 def test_a_full_disk_keeps_nobody_from_counting(index, tmp_path, room):
     disk = tmp_path / "disk"
     disk.mkdir(mode=0o700)

@@ -138,6 +138,7 @@ def test_much_that_is_held_is_told_once(spark, monkeypatch):
         graph.find(WEDGE, strategy="partitioned")
 
 
+@pytest.mark.slow
 def test_frames_on_spark_connect_outlive_the_result_and_go_with_the_session(tmp_path):
     program = textwrap.dedent(
         f"""
@@ -288,6 +289,7 @@ def test_head_ends_the_search_quietly(tmp_path, strategy):
     assert not list((tmp_path / "tmp").glob("bigjoin-*"))
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_a_search_whose_rows_are_being_printed(tmp_path):
     (tmp_path / "hub.txt").write_text("".join(f"{i} 0\n" for i in range(1, 20_001)))
     process = bigjoin("find", PAIRS, "hub.txt", "--quiet", cwd=tmp_path, scratch=tmp_path / "tmp", stderr=subprocess.PIPE)
@@ -298,6 +300,7 @@ def test_an_interrupt_ends_a_search_whose_rows_are_being_printed(tmp_path):
     assert not list((tmp_path / "tmp").glob("bigjoin-*"))
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_before_there_is_a_row_ends_the_search_too(tmp_path):
     """No row is ever found, so no write tells."""
     (tmp_path / "hub.txt").write_text("".join(f"{i} 0\n" for i in range(1, 3001)))
@@ -308,6 +311,7 @@ def test_a_reader_that_goes_before_there_is_a_row_ends_the_search_too(tmp_path):
     assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_scratch_of_a_killed_search_is_removed_by_the_next_command(tmp_path):
     (tmp_path / "hub.txt").write_text("".join(f"{i} 0\n" for i in range(1, 20_001)))
     process = bigjoin("find", PAIRS, "hub.txt", "--strategy", "partitioned", cwd=tmp_path, scratch=tmp_path / "tmp")

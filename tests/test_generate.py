@@ -129,6 +129,7 @@ def test_every_family_has_help(family):
     assert done.stdout.startswith(f"Usage: bigjoin generate {family} [OPTIONS] OUT")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_generated_graph_is_a_source(spark, tmp_path):
     """The product of stars 3-4-5 has (7 * 9 * 11 - 1) / 2 edges and (10 * 13 * 16 - 3 * 4 * 5 * 6 + 2) / 6 triangles."""

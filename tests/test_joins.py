@@ -431,14 +431,16 @@ def lsqb(shared_data, spark):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", LSQB)
+@pytest.mark.parametrize(
+    "name", [pytest.param(q, marks=() if q in ("q1", "q3", "q6", "q8") else pytest.mark.slow) for q in LSQB]
+)
 def test_the_labelled_subgraph_queries(lsqb, truth, name):
     wanted = truth["lsqb_example"]["counts"][int(name[1:]) - 1]
     for strategy in ("shared", "partitioned", "balanced"):
         assert lsqb.count(f"q() := {LSQB[name]}", strategy=strategy) == wanted
 
 
-@pytest.mark.parametrize("edges", [12, 20, 30])
+@pytest.mark.parametrize("edges", [12, *(pytest.param(count, marks=pytest.mark.slow) for count in (20, 30))])
 def test_a_pattern_too_large_for_loops_to_be_compiled_is_found_and_counted_all_the_same(spark, edges):
     graph = bj.Graph({"edge": pa.table({"src": [1, 2, 3, 4, 5, 1, 3], "dst": [2, 3, 1, 5, 6, 4, 4]})}, spark=spark)
     matrix = np.zeros((7, 7), np.int64)

@@ -64,7 +64,7 @@ def stored(index, name, text, part=1000, **flags):
         return materialize(index, {name: parse(text, **flags)}, in_turn, part=part)
 
 
-@settings(thorough, max_examples=90)
+@settings(thorough, max_examples=60)
 @given(questions(), st.lists(st.sampled_from(DEFINITIONS), min_size=1, max_size=2, unique=True), st.sampled_from([1, 3]))
 def test_rows_are_the_same_whatever_is_materialised(question, definitions, shards):
     edges, directed, text, flags = question

@@ -38,7 +38,7 @@ from tests.questions import Question, flattened
 from tests.test_updates import LENGTH, Model
 from tests.treatments import interpreted, total
 
-QUESTIONS = range(16)
+QUESTIONS = range(12)
 """Of each static path. The loops are run as plain Python, the kernels that they call are compiled."""
 HISTORIES = range(19)
 """Of each way to run delta queries, with compaction after every epoch and without."""

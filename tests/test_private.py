@@ -334,6 +334,8 @@ def test_a_user_without_a_home_or_a_name_has_kernels(tmp_path):
 
 
 def test_without_any_folder_every_process_compiles_for_itself():
+    if any(place.startswith(("/tmp/", "/var/tmp/")) for place in (sys.executable, __file__)):
+        pytest.skip("bigjoin itself lies below a temporary folder, which is to be hidden")
     read_only = mounted(("ro", "/tmp"), ("ro", "/var/tmp"))
     done = run(ALONE, before=read_only, cwd="/proc", unset=("XDG_CACHE_HOME", "TMPDIR"), HOME="/proc/nowhere")
     assert done.stdout == "2 144 None\n"

@@ -109,6 +109,7 @@ def test_published_counts_of_the_bundled_graph(spark, query, count):
         assert bj.Graph(file, directed=False, spark=spark).count(query, unique=True) == count
 
 
+@pytest.mark.slow
 def test_every_motif_of_citeseer(graph_of, truth):
     graph = graph_of("citeseer", "undirected_unique")
     motifs = truth["citeseer_all_motifs"]

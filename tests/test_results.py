@@ -26,7 +26,7 @@ from tests.test_cli import BIGJOIN, run_here
 
 pytestmark = pytest.mark.spark
 
-ROUNDS = ["partitioned", "heavy-light", "balanced"]
+ROUNDS = ["partitioned", *(pytest.param(name, marks=pytest.mark.slow) for name in ("heavy-light", "balanced"))]
 STRATEGIES = ["shared", *ROUNDS]
 EDGES = sorted({(i, (i * k + k) % 40) for i in range(40) for k in (1, 3, 7, 11)})
 WEDGE = "q(a,b,c) := edge(a,b), edge(b,c)"
@@ -270,7 +270,7 @@ def bigjoin(*arguments, cwd, scratch: Path, **options) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize(
-    "strategy", ["shared", "partitioned", *(pytest.param(name, marks=pytest.mark.slow) for name in ("heavy-light", "balanced"))]
+    "strategy", ["shared", *(pytest.param(name, marks=pytest.mark.slow) for name in ("partitioned", "heavy-light", "balanced"))]
 )
 def test_head_ends_the_search_quietly(tmp_path, strategy):
     """The result has 400 million rows, some eight gigabytes of text: nobody could wait for all of them."""

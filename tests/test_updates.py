@@ -490,7 +490,7 @@ def test_small_mistakes_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(("flags", "stars"), [({}, pow), ({"distinct": True}, perm), ({"unique": True}, comb)])
-@pytest.mark.parametrize("leaves", [5, 8])
+@pytest.mark.parametrize("leaves", [pytest.param(5, marks=pytest.mark.slow), 8])
 def test_stars_at_a_hub_are_counted_without_listing_them(leaves, flags, stars):
     """An edge at a hub makes more stars than anybody could list: the leaves are counted by themselves."""
     hub = 300

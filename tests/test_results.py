@@ -141,7 +141,7 @@ def test_much_that_is_held_is_told_once(spark, monkeypatch):
 @pytest.mark.slow
 def test_frames_on_spark_connect_outlive_the_result_and_go_with_the_session(tmp_path):
     program = textwrap.dedent(
-        f"""
+        """
         import gc, os, sys
         os.environ["PYSPARK_PYTHON"] = sys.executable
         from pyspark.sql import SparkSession
@@ -151,10 +151,10 @@ def test_frames_on_spark_connect_outlive_the_result_and_go_with_the_session(tmp_
         from bigjoin.spark import results
         from tests.test_results import EDGES, WEDGE, folders, rows, wedges
         src, dst = zip(*EDGES)
-        graph, wanted = bj.Graph(pa.table({{"src": src, "dst": dst}}), spark=spark), wedges()
+        graph, wanted = bj.Graph(pa.table({"src": src, "dst": dst}), spark=spark), wedges()
         for small in (results.SMALL, 0):
             results.SMALL = small
-            for strategy in {ROUNDS}:
+            for strategy in ["partitioned", "heavy-light", "balanced"]:
                 found = graph.find(WEDGE, strategy=strategy)
                 few, cached = found.filter("a < 10").select("c", "a"), found.filter("b < 20").cache()
                 found.createOrReplaceTempView("wedges")
@@ -168,7 +168,7 @@ def test_frames_on_spark_connect_outlive_the_result_and_go_with_the_session(tmp_
         assert sum(len(piece.read_text().splitlines()) for piece in pieces) == len(wanted)
         spark.stop()
         spark = SparkSession.builder.remote("local[2]").getOrCreate()
-        other = bj.Graph(pa.table({{"src": src, "dst": dst}}), spark=spark)
+        other = bj.Graph(pa.table({"src": src, "dst": dst}), spark=spark)
         assert rows(other.find(WEDGE, strategy="partitioned")) == wanted
         assert len(folders()) == 1  # those of the session that has ended are gone
         print("connected")

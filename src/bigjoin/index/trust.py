@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from bigjoin.errors import IndexFormatError
 from bigjoin.index.checksums import damaged_files
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.records import claim_of, is_noted, note, revoke
+from bigjoin.index.run import in_threads
 from bigjoin.index.shards import Shards
 from bigjoin.index.typed_json import to_json
 from bigjoin.index.verification import (
@@ -118,11 +120,14 @@ def verify_degrees(index: Index, domain: str) -> None:
 
 def verify_all(index: Index, *, again: bool = False) -> None:
     """Raise IndexFormatError unless all files of an index can be trusted, but for what runs do to the tries."""
-    for name in index.manifest.relations:
-        verify_relation(index, name, again=again)
-    for name in index.manifest.domains:
+
+    def verify_values(name: str) -> None:
         verify_domain(index, name, again=again)
         verify_late(index, name)
+
+    parts = [partial(verify_relation, index, name, again=again) for name in index.manifest.relations]
+    parts += [partial(verify_values, name) for name in index.manifest.domains]
+    in_threads(lambda part: part(), parts)
     verify_files(index, list(index.manifest.files), again=again)
 
 

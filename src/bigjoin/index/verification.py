@@ -42,12 +42,15 @@ class UnsoundError(Exception):
 
 def check_relation(entry: RelationEntry, orders: Mapping[Columns, Trie], sizes: Mapping[str, int]) -> None:
     """Raise UnsoundError unless a relation's tries are sound, and hold as many tuples: the same, as far as a sample tells."""
-    checked: dict[tuple[int, tuple[str, ...]], ListStatistics] = {}
-    for columns, trie in orders.items():
-        named = tuple(entry.domains[c] for c in columns)
-        if (id(trie), named) not in checked:
-            checked[id(trie), named] = _check_trie(columns, trie, [sizes[domain] for domain in named])
-        _check_statistics(columns, entry.orders[columns].lists, checked[id(trie), named])
+    means = {columns: (id(trie), tuple(entry.domains[c] for c in columns)) for columns, trie in orders.items()}
+    once = {meaning: columns for columns, meaning in means.items()}  # one trie may serve several orders
+
+    def measure(columns: Columns) -> ListStatistics:
+        return _check_trie(columns, orders[columns], [sizes[entry.domains[c]] for c in columns])
+
+    found = dict(zip(once, in_threads(measure, list(once.values())), strict=True))
+    for columns, meaning in means.items():
+        _check_statistics(columns, entry.orders[columns].lists, found[meaning])
     counts = {len(trie) for trie in orders.values()}
     if len(counts) > 1:
         raise UnsoundError(f"its column orders hold {_listed(sorted(counts))} tuples")

@@ -213,12 +213,16 @@ class Verbs(ABC):
         that work in rounds, which run now: a small result is then part of the frame, and a large one lies in scratch files
         until `close`, or until Python exits. `scratch_bytes` says how much that is.
         """
-        asked = _query(query, flags)
+        options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
+        asked, index, chosen = self._listed(_query(query, flags), strategy, **options)
+        return self._find(asked, index, chosen, self._results, **options)
+
+    def _listed(self, asked: Query, strategy: str, *, factorized: bool, **options: Any) -> tuple[Query, Index, str]:
+        """Return a query whose matches can be listed, the index that has them, and the strategy that finds them."""
         _check_head(asked, factorized=factorized)
         index = self._index_for(asked)
-        chosen, _ = self._choose(asked, index, strategy, factorized, workers=workers, batch_size=batch_size, limit=limit)
-        options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
-        return self._find(asked, index, chosen, self._results, **options)
+        chosen, _ = self._choose(asked, index, strategy, factorized, **options)
+        return asked, index, chosen
 
     @cached_property
     def _results(self) -> Held:
@@ -279,13 +283,12 @@ class Verbs(ABC):
         """
         target = Path(path)
         check_target(target, lists=factorized)
-        asked, suffix = _query(query, flags), target.suffix.lower()
-        _check_head(asked, factorized=factorized)
-        index = self._index_for(asked)
-        chosen, _ = self._choose(asked, index, strategy, factorized, workers=workers, batch_size=batch_size, limit=limit)
         options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
+        asked, index, chosen = self._listed(_query(query, flags), strategy, **options)
         with staging(target) as folder:
-            parts, columns = self._write(asked, index, chosen, folder, suffix, self.spark, progress=progress, **options)
+            parts, columns = self._write(
+                asked, index, chosen, folder, target.suffix.lower(), self.spark, progress=progress, **options
+            )
             assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)
 
@@ -308,11 +311,8 @@ class Verbs(ABC):
         Close the iterator to stop the work, or let `look` raise, which is called now and then. Rows that have to be brought
         together first, for `deduplicate` or optional atoms, all come at the end.
         """
-        asked = _query(query, flags)
-        _check_head(asked, factorized=factorized)
-        index = self._index_for(asked)
-        chosen, _ = self._choose(asked, index, strategy, factorized, workers=workers, batch_size=batch_size, limit=limit)
         options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
+        asked, index, chosen = self._listed(_query(query, flags), strategy, **options)
         folder = common_directory(self.spark, index.path, "found")
 
         def work(spark: SparkSession) -> None:

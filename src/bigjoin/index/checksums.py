@@ -1,4 +1,4 @@
-"""Checksums of files, block by block: XXH3, which is as fast as memory, so that to verify costs about what reading does.
+"""Checksums of files, block by block: XXH3, which takes less time than to read the bytes.
 
 They tell damage, not malice: whoever can change a file can change its checksum. What protects kernels from both is
 `verification.py`.

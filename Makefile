@@ -30,7 +30,7 @@ check: $(STAMP)  ## Lint, types and import contracts
 	$(BIN)/lint-imports
 
 bench: $(STAMP)  ## Compare with peers on this machine, and write docs/benchmarks.md (SUITES="--quick": three minutes)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
 	$(BIN)/bigjoin bench $(SUITES)
 
 format: $(STAMP)  ## Format the code

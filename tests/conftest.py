@@ -14,6 +14,11 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")
 
 
+# Spark's workers import the benchmarks too.
+BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (BENCHMARKS, os.environ.get("PYTHONPATH"))))
+
+
 @pytest.fixture(scope="session")
 def spark():
     from bigjoin.spark.session import get_session

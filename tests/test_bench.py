@@ -14,24 +14,24 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from bigjoin.bench import graphs
-from bigjoin.bench.contenders import CONTENDERS, Adapter, Contender
-from bigjoin.bench.feeds import Feed
-from bigjoin.bench.graphs import BUNDLED, DIRECTED, TEXT, UNDIRECTED, AbsentError, Library
-from bigjoin.bench.peers import changes
-from bigjoin.bench.peers.one_thread import Alone, Steps
-from bigjoin.bench.peers.sql import as_join, by_hand, restricted
-from bigjoin.bench.process import CutOff, Failed, Process, Reply
-from bigjoin.bench.question import DISTINCT, UNIQUE, Input, Question
-from bigjoin.bench.report import cells, tables
-from bigjoin.bench.report.page import fill, write_report
-from bigjoin.bench.results import Line, append, geometric_mean, newest, ratio, read
-from bigjoin.bench.rounds import CountsDiffer, Limits, compare
-from bigjoin.bench.run import Bench, quick
-from bigjoin.bench.suites import PAPER, SUITES, Suite
-from bigjoin.bench.worker import serve
 from bigjoin.cli.main import cli
 from bigjoin.errors import BigjoinError
+from bigjoin_bench import graphs
+from bigjoin_bench.contenders import CONTENDERS, Adapter, Contender
+from bigjoin_bench.feeds import Feed
+from bigjoin_bench.graphs import BUNDLED, DIRECTED, TEXT, UNDIRECTED, AbsentError, Library
+from bigjoin_bench.peers import changes
+from bigjoin_bench.peers.one_thread import Alone, Steps
+from bigjoin_bench.peers.sql import as_join, by_hand, restricted
+from bigjoin_bench.process import CutOff, Failed, Process, Reply
+from bigjoin_bench.question import DISTINCT, UNIQUE, Input, Question
+from bigjoin_bench.report import cells, tables
+from bigjoin_bench.report.page import fill, write_report
+from bigjoin_bench.results import Line, append, geometric_mean, newest, ratio, read
+from bigjoin_bench.rounds import CountsDiffer, Limits, compare
+from bigjoin_bench.run import Bench, quick
+from bigjoin_bench.suites import PAPER, SUITES, Suite
+from bigjoin_bench.worker import serve
 
 TRIANGLE = Question("triangle")
 
@@ -262,7 +262,7 @@ def random_graph(folder: Path, *, undirected: bool) -> Input:
 @pytest.mark.parametrize("undirected", [False, True])
 def test_sql_by_hand_counts_the_same(tmp_path, undirected):
     pytest.importorskip("duckdb")
-    from bigjoin.bench.peers.duckdb import DuckDB
+    from bigjoin_bench.peers.duckdb import DuckDB
 
     graph = random_graph(tmp_path, undirected=undirected)
     ours, peer = Steps(threads=1), DuckDB(threads=1, by_hand=True)
@@ -280,7 +280,7 @@ def test_sql_by_hand_counts_the_same(tmp_path, undirected):
 
 def test_kuzu_counts_the_same(tmp_path):
     pytest.importorskip("kuzu")
-    from bigjoin.bench.peers.kuzu import Kuzu
+    from bigjoin_bench.peers.kuzu import Kuzu
 
     graph = random_graph(tmp_path, undirected=False)
     ours, peer = Steps(threads=1), Kuzu(threads=1)
@@ -329,6 +329,13 @@ def test_command_line_names_the_suites(tmp_path):
     done = CliRunner().invoke(cli, ["bench", "--report", "-o", str(tmp_path)])
     assert done.exit_code == 0
     assert "Nothing has been measured yet" in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_command_line_without_benchmarks_says_where_they_are(monkeypatch):
+    monkeypatch.setattr("bigjoin.cli.bench.find_spec", lambda name: None)
+    done = CliRunner().invoke(cli, ["bench", "--quick"])
+    assert isinstance(done.exception, BigjoinError)  # which main turns into exit code 2
+    assert "the benchmarks are not part of the installed package" in str(done.exception)
 
 
 @pytest.mark.slow

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bigjoin.bench.graphs import Library
-from bigjoin.bench.question import Question
-from bigjoin.bench.report.skew import write_skew
-from bigjoin.bench.report.skew_cells import cells_of, imbalance
-from bigjoin.bench.report.skew_targets import targets
-from bigjoin.bench.results import Line, read
-from bigjoin.bench.skew import study
-from bigjoin.bench.skew.inputs import INPUTS, THEOREM, Asked, Input
-from bigjoin.bench.skew.relations import QUERY, Tables, one_key, one_worker, same_keys, theorem_batch
 from bigjoin.defaults import STRATEGIES
+from bigjoin_bench.graphs import Library
+from bigjoin_bench.question import Question
+from bigjoin_bench.report.skew import write_skew
+from bigjoin_bench.report.skew_cells import cells_of, imbalance
+from bigjoin_bench.report.skew_targets import targets
+from bigjoin_bench.results import Line, read
+from bigjoin_bench.skew import study
+from bigjoin_bench.skew.inputs import INPUTS, THEOREM, Asked, Input
+from bigjoin_bench.skew.relations import QUERY, Tables, one_key, one_worker, same_keys, theorem_batch
 
 
 def pairs(table: pa.Table) -> list[tuple[int, int]]:

@@ -15,6 +15,6 @@ for strategy in ("shared", "partitioned"):
 
 stats = count.stats
 print(f"{stats['exchanges']} exchanges, {stats['tuples']} tuples sent")
-print(f"a worker owns at most {stats['index_tuples']['max']} of {graph.edges * 2} tuples")
+print(f"a worker owns at most {stats['index_tuples']['max']} of {graph.edge_count * 2} tuples")
 for step in stats["steps"]:
     print(f"{step['attribute']}: {step['candidates']} candidates, {step['prefixes']} prefixes")

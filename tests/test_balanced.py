@@ -493,7 +493,7 @@ def test_rows_are_those_of_the_shared_strategy(graph, tmp_path):
     assert set(map(tuple, first.collect())) <= set(wanted)
     assert graph.write(query, tmp_path / "none.parquet", strategy="balanced", limit=0) == 0
     assert graph.find("q(a, b) := edge(a, b), a < a", strategy="balanced").count() == 0
-    assert graph.count("q(a, b) := edge(a, b)", strategy="balanced") == graph.edges
+    assert graph.count("q(a, b) := edge(a, b)", strategy="balanced") == graph.edge_count
     with pytest.raises(BigjoinError, match="factorized matches are found by the shared strategy only"):
         graph.find("diamond", strategy="balanced", factorized=True)
     told = graph.explain("triangle", analyze=True, strategy="balanced", workers=6)

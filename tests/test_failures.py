@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import bigjoin as bj
-from bigjoin.errors import LINES, LONGEST, WIDTH, BigjoinError, QueryError, SourceError, Span, bounded, shown
+from bigjoin.errors import CARET_WIDTH, MAX_LINE_LENGTH, MAX_LINES, BigjoinError, QueryError, SourceError, Span, bounded, shown
 from bigjoin.spark.failures import meaning
 from tests.test_cli import BIGJOIN, refused, run_here
 
@@ -25,14 +25,14 @@ BOUND = 4_000
 
 
 def test_a_long_text_is_shown_by_its_ends():
-    assert shown("a" * LONGEST) == "a" * LONGEST
+    assert shown("a" * MAX_LINE_LENGTH) == "a" * MAX_LINE_LENGTH
     text = shown("a" * LONG + "z")
-    assert len(text) <= LONGEST
+    assert len(text) <= MAX_LINE_LENGTH
     assert text.startswith("aaa")
     assert text.endswith("az")
     many = bounded("\n".join(f"line {n} {'x' * n}" for n in range(1000)))
-    assert many.count("\n") < LINES
-    assert len(many) <= LINES * (LONGEST + 1)
+    assert many.count("\n") < MAX_LINES
+    assert len(many) <= MAX_LINES * (MAX_LINE_LENGTH + 1)
     assert bounded(many) == many
 
 
@@ -41,7 +41,7 @@ def test_a_long_text_is_shown_by_its_ends():
 def test_a_caret_points_at_the_same_text_in_a_long_line(at, width):
     text = "".join(chr(33 + n % 90) for n in range(LONG))
     line, carets = Span(f"first\n{text}\nlast", 6 + at, 6 + min(at + width, LONG)).caret().split("\n")
-    assert len(line) <= WIDTH + 10
+    assert len(line) <= CARET_WIDTH + 10
     assert len(carets) <= len(line)
     first, last = carets.index("^"), carets.rindex("^")
     assert text[at:].startswith(line[first : last + 1])
@@ -57,7 +57,7 @@ def test_a_caret_under_a_short_line_is_as_ever():
 def test_every_error_of_ours_is_bounded():
     long = "x" * LONG
     for error in (BigjoinError(long), SourceError(f"there is no file {long}: look elsewhere"), QueryError(long, hint=long)):
-        assert len(str(error)) < 2 * LONGEST + 20
+        assert len(str(error)) < 2 * MAX_LINE_LENGTH + 20
     assert str(SourceError(f"there is no file {long}: look elsewhere")).endswith("look elsewhere")
 
 

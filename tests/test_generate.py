@@ -156,5 +156,5 @@ def test_theory_has_the_published_triangles(spark, tmp_path, stars):
     vertices, edges, triangles = PUBLISHED[stars]
     generate(spark, Theory(stars), tmp_path / "graph")
     with bj.Graph(tmp_path / "graph", directed=False, spark=spark) as graph:
-        assert (graph.vertices, graph.edges) == (vertices, edges)
+        assert (graph.vertex_count, graph.edge_count) == (vertices, edges)
         assert graph.count("triangle", unique=True) == triangles

@@ -285,7 +285,7 @@ def test_a_graph_materialises_and_counts_by_either_strategy(spark, tmp_path):
                 assert graph.count(name) == wanted[name]
                 assert graph.count(name, strategy="partitioned", workers=5) == wanted[name]
             assert graph.find("4-clique").count() == wanted["4-clique"]
-            assert graph.edges == graph.count("1-path", unique=not directed)
+            assert graph.edge_count == graph.count("1-path", unique=not directed)
 
 
 @pytest.mark.spark

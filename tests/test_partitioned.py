@@ -339,7 +339,7 @@ def test_auto_takes_shared_while_a_machine_has_room(graph, monkeypatch):
     monkeypatch.setattr(choose, "_memory_here", lambda: graph.index.bytes)
     assert "partitioned (the index has" in graph.explain("triangle")
     assert graph.count("triangle").strategy == "partitioned"
-    assert graph.strategy_for_updates("auto", {"q": Watched(parse("triangle"))}, None) == "partitioned"
+    assert graph._strategy_for_updates("auto", {"q": Watched(parse("triangle"))}, None) == "partitioned"
 
 
 @pytest.mark.spark

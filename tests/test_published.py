@@ -67,10 +67,10 @@ def graph_of(spark, truth, shared_data, tmp_path_factory):
 def test_published_counts(graph_of, truth, name, meaning, query, count):
     graph = graph_of(name, meaning)
     if meaning == "undirected_unique":
-        assert graph.edges == truth["graphs"][name]["undirected_edges"]
+        assert graph.edge_count == truth["graphs"][name]["undirected_edges"]
     else:
         loops = graph.index.statistics.relations["edge"].loops
-        assert graph.edges - loops == truth["graphs"][name]["distinct_directed_edges_without_loops"]
+        assert graph.edge_count - loops == truth["graphs"][name]["distinct_directed_edges_without_loops"]
     assert graph.count(query, **as_published(graph, meaning, query)) == count
 
 

@@ -90,7 +90,7 @@ def test_text_ids_stay_text(spark, tmp_path):
 def test_undirected_graphs_lose_loops_and_gain_directions(spark, tmp_path):
     graph = graph_of(spark, tmp_path / "edges.txt", "1 2\n2 1\n2 3\n3 3\n1 3\n1 3\n", directed=False)
     assert edges_of(graph.index) == sorted(naive.undirected([(1, 2), (2, 3), (1, 3)]))
-    assert (graph.vertices, graph.edges, graph.directed) == (3, 3, False)
+    assert (graph.vertex_count, graph.edge_count, graph.directed) == (3, 3, False)
     assert graph.index.manifest.relations["edge"].source == SourceEntry(rows=6, nulls=0, loops=1, duplicates=2)
     assert graph.count("triangle", unique=True) == 1
 
@@ -344,7 +344,7 @@ def test_written_files_hold_every_match_once(spark, tmp_path):
 def test_the_undirected_graph_of_a_directed_index(spark):
     graph = bj.Graph(pd.DataFrame(EDGES, columns=["src", "dst"]), spark=spark)
     undirected = graph.undirected()
-    assert (graph.directed, undirected.directed, undirected.edges) == (True, False, 4)
+    assert (graph.directed, undirected.directed, undirected.edge_count) == (True, False, 4)
     assert undirected.count("triangle", unique=True) == 1
 
 

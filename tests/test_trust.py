@@ -323,7 +323,7 @@ def test_an_index_of_the_older_format_opens_and_is_verified(tmp_path):
     as_version_2(path)
     graph = bj.Graph.open(path)
     assert graph.index.manifest.version == 2
-    assert [(graph.vertices, graph.edges)] == counts
+    assert [(graph.vertex_count, graph.edge_count)] == counts
     assert verify(graph.index) == graph.index.bytes
     done = graph.apply(pa.table({"src": ["a"], "dst": ["zz"], "op": ["+"]}))  # and goes on as the new one
     assert (done.fate.inserted, graph.index.manifest.version) == (1, 3)

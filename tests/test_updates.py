@@ -327,7 +327,7 @@ def test_numbers_that_cannot_be_are_refused(options, message, tmp_path):
     graph = bj.Graph.open(tmp_path / "index")
     with pytest.raises(BigjoinError, match=re.escape(message)):
         graph.apply(updates((9, 8, "+")), "triangle", strategy="balanced", **options)
-    assert graph.edges == 3
+    assert graph.edge_count == 3
 
 
 def watching(path, text="q(a,b) := edge(a,b)", **options):

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from bigjoin.cli.options import conf_option
-from bigjoin.defaults import CONF
+from bigjoin.defaults import CONF_VARIABLE
 from bigjoin.errors import BigjoinError
 
 _CHECKOUT = Path(__file__).parents[2]
@@ -95,7 +95,7 @@ def bench(
     file, pages = _targets(output, quick=quick)
     wrong: list[str] = []
     if conf:
-        os.environ[CONF] = json.dumps(conf)  # for the processes that contenders run in
+        os.environ[CONF_VARIABLE] = json.dumps(conf)  # for the processes that contenders run in
     if not report:
         beside = _CHECKOUT.parent / "shared" / "data" / "static"
         library = Library(data or (beside if beside.is_dir() else None))

@@ -10,39 +10,70 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bigjoin.errors import BigjoinError, IndexFormatError, QueryError, SourceError
+from bigjoin.defaults import StrategyName
+from bigjoin.errors import (
+    BigjoinError,
+    DisconnectedError,
+    GeneratorError,
+    IndexFormatError,
+    LostError,
+    OutputError,
+    QueryError,
+    SessionError,
+    SourceError,
+    UnknownQueryError,
+)
 
 if TYPE_CHECKING:
     from bigjoin.graph import Graph
     from bigjoin.indexing import build_index
     from bigjoin.relations import Relations, join
-    from bigjoin.verbs import Count
+    from bigjoin.streaming.monitor import Epoch
+    from bigjoin.streaming.watch import StreamError
+    from bigjoin.verbs import Count, Explanation
 
 __version__ = "0.1.0"
 __all__ = [
     "BigjoinError",
     "Count",
+    "DisconnectedError",
+    "Epoch",
+    "Explanation",
+    "GeneratorError",
     "Graph",
     "IndexFormatError",
+    "LostError",
+    "OutputError",
     "QueryError",
     "Relations",
+    "SessionError",
     "SourceError",
+    "StrategyName",
+    "StreamError",
+    "UnknownQueryError",
     "__version__",
     "build_index",
     "join",
 ]
 
-_LATER = {
-    "Graph": "bigjoin.graph",
+_IMPORTED_ON_USE = {
     "Count": "bigjoin.verbs",
+    "Epoch": "bigjoin.streaming.monitor",
+    "Explanation": "bigjoin.verbs",
+    "Graph": "bigjoin.graph",
     "Relations": "bigjoin.relations",
+    "StreamError": "bigjoin.streaming.watch",
     "build_index": "bigjoin.indexing",
     "join": "bigjoin.relations",
 }
-"""Spark and numba take a second to import; what needs neither (--help, errors) does not wait for them."""
+"""Names from modules that import Spark and numba: that takes a second, for which --help and errors should not wait."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+    if name in _IMPORTED_ON_USE:
+        return getattr(import_module(_IMPORTED_ON_USE[name]), name)
     raise AttributeError(f"module 'bigjoin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,35 +1,49 @@
-"""What is chosen where a user says nothing, and what there is to choose from. Light, so that --help need not wait for Spark."""
+"""The defaults, and the values that options may have. Imports neither Spark nor numba, so that --help is quick."""
 
 from __future__ import annotations
 
+from typing import Literal, TypedDict, get_args
+
 from bigjoin.errors import BigjoinError, did_you_mean
 
-STRATEGIES = ("auto", "shared", "partitioned", "heavy-light", "balanced")
+StrategyName = Literal["auto", "shared", "partitioned", "heavy-light", "balanced"]
+"""Where the steps of a query run; `auto` chooses one of the others."""
+
+STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
+
+
+class RunOptions(TypedDict):
+    """How a verb runs, whatever it is asked for."""
+
+    strategy: StrategyName
+    workers: int | None
+    batch_size: int | None
+
 
 BATCH_SIZE = 1 << 18
-"""Matches that a task holds at once, and B' for a run on batches in one process."""
+"""Matches that a task holds at once under `shared`, and B' for batches in one process."""
 
-WORKERS = 4
-"""Workers for each core, where nobody says how many and the index is not dealt to any."""
+EXCHANGE_BATCH_SIZE = 1 << 21
+"""B' where workers exchange prefixes: proposals alive in a worker. The more there are, the more of them share a lookup."""
 
-PROPOSALS = 1 << 21
-"""B' where an index is dealt out: proposals alive in a worker. The more there are, the more of them share lists or lookups."""
+MAX_BATCH_SIZE = 1 << 30
+"""The largest B': a worker numbers its proposals by 32 bits."""
 
-MOST_PROPOSALS = 1 << 30
-"""B' at most: what a worker has at once is numbered by 32 bits."""
+WORKERS_PER_CORE = 4
+"""Workers for each core, where nobody says how many and the index has a single shard."""
 
-MOST_SHARDS = 1 << 20
-"""Shards that an index is dealt to at most."""
+MAX_SHARDS = 1 << 20
+"""Shards that an index may have."""
 
 PART_SIZE = 1 << 21
-"""Rows that a task of a build holds at once, about: its memory follows this, whatever the size of the graph."""
+"""Rows that a task of a build holds at once, roughly: its memory depends on this, and not on the size of the graph."""
 
-CONF = "BIGJOIN_CONF"
-"""The environment variable whose settings, a JSON object, are those of any session that bigjoin starts."""
+CONF_VARIABLE = "BIGJOIN_CONF"
+"""The environment variable with settings, a JSON object, for every session that bigjoin starts."""
 
 
 def check_strategy(strategy: str, *, factorized: bool = False) -> None:
-    """Refuse a strategy that there is not, or that cannot do what is asked."""
+    """Refuse an unknown strategy, and one that cannot do what is asked."""
     if strategy not in STRATEGIES:
         hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
         raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
@@ -38,9 +52,9 @@ def check_strategy(strategy: str, *, factorized: bool = False) -> None:
 
 
 def check_numbers(*, workers: int | None = None, batch_size: int | None = None, limit: int | None = None) -> None:
-    """Refuse numbers that are none, or below the least or above the most that they may be."""
-    bounds = {"workers": (workers, 1, None), "batch_size": (batch_size, 1, MOST_PROPOSALS), "limit": (limit, 0, None)}
-    for name, (value, least, most) in bounds.items():
+    """Refuse options that are not whole numbers, or out of their range."""
+    ranges = {"workers": (workers, 1, None), "batch_size": (batch_size, 1, MAX_BATCH_SIZE), "limit": (limit, 0, None)}
+    for name, (value, least, most) in ranges.items():
         if value is None:
             continue
         if isinstance(value, bool) or not hasattr(value, "__index__"):

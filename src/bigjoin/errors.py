@@ -9,9 +9,10 @@ BigjoinError
 ├── GeneratorError        parameters that no graph can have
 ├── OutputError           a result that cannot be written
 ├── SessionError          Spark cannot start: Java is missing or too old, or the master does not answer
-└── LostError             a process of Spark's that ended in the middle of its work
+├── LostError             a process of Spark that ended in the middle of its work
+└── StreamError           a watch that ended with one of these errors (in streaming/watch.py, as it is also one of Spark's)
 
-A message repeats of its input what helps to find the mistake, and no more: a query or a path may be as long as it likes.
+Queries and paths may be of any length, so a message repeats only as much of them as helps to find the mistake.
 """
 
 from __future__ import annotations
@@ -25,28 +26,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-LONGEST = 400
-"""Characters of a message's line at most."""
+MAX_LINE_LENGTH = 400
+"""Characters in a line of a message."""
 
-LINES = 16
-"""Lines of a message at most."""
+MAX_LINES = 16
+"""Lines of a message."""
 
-WIDTH = 120
-"""Characters of a query around the place that a caret points at."""
+CARET_WIDTH = 120
+"""Characters of a long query that are shown around the place that a caret points at."""
 
 
-def shown(text: object, most: int = LONGEST) -> str:
-    """Return a text on one line, or its two ends if it is too long."""
-    said = str(text)
+def shown(text: object, most: int = MAX_LINE_LENGTH) -> str:
+    """Return a line of text, or only its beginning and its end if it is too long."""
+    line = str(text)
     half = (most - len(" ... ")) // 2
-    return said if len(said) <= most else f"{said[:half]} ... {said[-half:]}"
+    return line if len(line) <= most else f"{line[:half]} ... {line[-half:]}"
 
 
 def bounded(message: object) -> str:
-    """Return a message with lines that are not too long, and not too many of them: its beginning and its end."""
+    """Return a message without the middle of long lines, and of many lines."""
     lines = str(message).split("\n")
-    if len(lines) > LINES:
-        lines = [*lines[: LINES // 2], "...", *lines[1 - LINES // 2 :]]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[: MAX_LINES // 2], "...", *lines[1 - MAX_LINES // 2 :]]
     return "\n".join(map(shown, lines))
 
 
@@ -71,9 +72,9 @@ class Span:
         line_end = self.text.find("\n", self.start)
         line = self.text[line_start : None if line_end < 0 else line_end].replace("\t", " ")
         at = self.start - line_start
-        first = max(0, min(at - WIDTH // 2, len(line) - WIDTH)) if len(line) > WIDTH else 0
-        before, after = "... " * (first > 0), " ..." * (len(line) > first + WIDTH)
-        near = line[first : first + WIDTH]
+        first = max(0, min(at - CARET_WIDTH // 2, len(line) - CARET_WIDTH)) if len(line) > CARET_WIDTH else 0
+        before, after = "... " * (first > 0), " ..." * (len(line) > first + CARET_WIDTH)
+        near = line[first : first + CARET_WIDTH]
         width = max(1, min(self.end - line_start, first + len(near)) - at)
         return f"  {before}{near}{after}\n  {' ' * (len(before) + at - first)}{'^' * width}"
 
@@ -120,15 +121,15 @@ class SessionError(BigjoinError):
 
 
 class LostError(BigjoinError):
-    """A process of Spark's that ended in the middle of its work."""
+    """A process of Spark that ended in the middle of its work."""
 
 
 def reason(error: OSError) -> str:
-    """Return what an error of the system says, and about which file; NumPy's own words for a full disk are not everybody's."""
-    said = error.strerror or str(error)
-    if re.search(r"\d+ requested and \d+ written|No space left|Errno 28", said):
-        said = "No space left on device"
-    return f"{said}: {error.filename}" if error.filename else said
+    """Return what went wrong, and with which file; NumPy reports a full disk in words of its own."""
+    words = error.strerror or str(error)
+    if re.search(r"\d+ requested and \d+ written|No space left|Errno 28", words):
+        words = "No space left on device"
+    return f"{words}: {error.filename}" if error.filename else words
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import check_numbers, check_strategy
+from bigjoin.defaults import RunOptions, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.entries import NAME
@@ -25,6 +26,7 @@ from bigjoin.streaming.compaction import settled, settled_in_place
 from bigjoin.streaming.initial import count_here, is_small
 from bigjoin.streaming.monitor import Epoch, Monitor, Watched
 from bigjoin.streaming.watch import Batches, check_checkpoint, read_file, telling
+from bigjoin.streaming.window import Window
 from bigjoin.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -43,6 +45,16 @@ class Graph(Verbs):
     of those of vertices. The index is built at once, in a scratch directory that is removed when Python exits or on `close`.
     """
 
+    index: Index
+    _scratch: Path | None = None
+    """The folder that this graph owns, and `close` removes."""
+    _compacted: tuple[str, Index] | None = None
+    """A copy without runs of an index that cannot be written, by the identity of that index."""
+    _monitor: tuple[Any, Monitor] | None = None
+    """What `apply` was asked for last, and the monitor that it made for that."""
+    _is_watched: bool = False
+    """Whether a stream changes the index, so that queries open it again."""
+
     def __init__(
         self,
         edges: Rows | Mapping[str, Rows],
@@ -56,13 +68,9 @@ class Graph(Verbs):
         drop_nulls: bool = False,
         spark: SparkSession | None = None,
     ) -> None:
-        rows = (*(edges.values() if isinstance(edges, Mapping) else (edges,)), vertices)
-        self._spark = spark or next((table.sparkSession for table in rows if hasattr(table, "mapInArrow")), None)
-        self._scratch: Path | None = scratch_directory("graph")
-        self._monitor: tuple[Any, Monitor] | None = None
-        self._follows = False
-        """Whether a stream changes the index, so that queries open it again."""
-        self._copy: tuple[str, Index] | None = None
+        tables = (*(edges.values() if isinstance(edges, Mapping) else (edges,)), vertices)
+        self._spark = spark or next((table.sparkSession for table in tables if hasattr(table, "mapInArrow")), None)
+        self._scratch = scratch_directory("graph")
         self.index = build_index(
             edges,
             self._scratch / "index",
@@ -91,29 +99,28 @@ class Graph(Verbs):
     @classmethod
     def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:
         graph = cls.__new__(cls)
-        graph._spark, graph._scratch, graph.index, graph._copy = spark, scratch, index, None
-        graph._monitor, graph._follows = None, False
+        graph._spark, graph._scratch, graph.index = spark, scratch, index
         return graph
 
     def _index_for(self, query: Query) -> Index:
-        del query  # a graph's index serves them all
-        return self._settled()
+        del query  # one index serves all queries of a graph
+        return self._without_runs()
 
-    def _settled(self) -> Index:
-        """Return the index without runs: itself, or a copy while it cannot be written, which no update is meant for."""
-        if self._follows:
+    def _without_runs(self) -> Index:
+        """Return the index with its runs compacted: in place if it can be written, else in a copy that stays as it is."""
+        if self._is_watched:
             self.index = Index.open(self.index.path, verify=self.index.verifies)
-        asked = self.index.manifest.identity
-        if self._copy is None or self._copy[0] != asked:
+        identity = self.index.manifest.identity
+        if self._compacted is None or self._compacted[0] != identity:
             found = settled(self.index)
             if found.path == self.index.path:
                 self.index = found
                 return found
-            self._copy = (asked, found)
-        return self._copy[1]
+            self._compacted = (identity, found)
+        return self._compacted[1]
 
     def on(self, spark: SparkSession) -> Graph:
-        """Return the same graph, with its queries run by another session."""
+        """Return a copy of the graph whose queries run in another session; the files still belong to this one."""
         return self._over(self.index, spark=spark)
 
     @property
@@ -121,23 +128,35 @@ class Graph(Verbs):
         return not any(relation.symmetric for relation in self.index.statistics.relations.values())
 
     @property
-    def vertices(self) -> int:
+    def vertex_count(self) -> int:
         """How many vertices there are: the ids that occur in an edge, or in the table of vertices."""
         return self.index.statistics.domains[VERTEX]
 
     @property
-    def edges(self) -> int:
+    def edge_count(self) -> int:
         """How many edges there are, in all relations; in an undirected graph each counts once, parallel ones as one."""
         relations = self.index.statistics.relations.values()
         tuples = sum(relation.tuples for relation in relations if relation.arity == 2 and not relation.materialized)
         return tuples if self.directed else tuples // 2
+
+    @property
+    def vertices(self) -> int:
+        """The old name of `vertex_count`."""
+        warnings.warn("Graph.vertices is now called Graph.vertex_count", DeprecationWarning, stacklevel=2)
+        return self.vertex_count
+
+    @property
+    def edges(self) -> int:
+        """The old name of `edge_count`."""
+        warnings.warn("Graph.edges is now called Graph.edge_count", DeprecationWarning, stacklevel=2)
+        return self.edge_count
 
     def undirected(self) -> Graph:
         """Return the undirected graph: loops dropped, each edge in both directions."""
         if not self.directed:
             return self
         scratch = scratch_directory("graph")
-        return self._over(undirected_copy(self._settled(), scratch / "index"), spark=self._spark, scratch=scratch)
+        return self._over(undirected_copy(self._without_runs(), scratch / "index"), spark=self._spark, scratch=scratch)
 
     @told()
     def materialize(self, name: str, query: str | Query, **flags: Unpack[Flags]) -> int:
@@ -155,12 +174,12 @@ class Graph(Verbs):
     @told()
     def apply(
         self,
-        updates: Rows,
-        queries: Watchable | None = None,
+        updates: Rows | Watchable,
+        queries: Watchable | Rows | None = None,
         *,
         listing: bool = True,
         order: str | None = None,
-        strategy: str = "auto",
+        strategy: StrategyName = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
         **flags: Unpack[Flags],
@@ -168,40 +187,29 @@ class Graph(Verbs):
         """Change the graph by a table of updates, as one epoch, and return what that changed in the results of queries.
 
         Updates have columns src, dst and op (`+` or `-`, insert or delete, 1 or -1). They follow the column `order`; without
-        one, deletions come before insertions. `queries` is a query or a mapping of names to queries. The epoch has for each the
-        matches that came and went (`table`), and the new `count`; without `listing`, the counts alone. Give all queries at
-        once: one that was not asked of the epoch before is counted anew.
+        one, deletions come before insertions. `queries` is a query or a mapping of names to queries. For each of them the epoch
+        has the matches that came and went (`table`), and the new `count`; without `listing`, the counts alone. Give all queries
+        at once: one that was not asked of the epoch before is counted anew. Updates and queries may come in either order, but
+        of two texts the first is the path of the updates.
         """
-        check_numbers(workers=workers, batch_size=batch_size)
-        watched = watchable(queries, flags, listing=listing)
-        options: dict[str, Any] = {
-            "strategy": self.strategy_for_updates(strategy, watched, workers),
-            "workers": workers,
-            "batch_size": batch_size,
-        }
-        asked = (tuple((name, str(w.query), w.listing) for name, w in watched.items()), order, tuple(options.values()))
-        if self._monitor is None or self._monitor[0] != asked:
-            monitor = Monitor(
-                self.index.path,
-                watched,
-                spark=lambda: self.spark,
-                initial=self.counted,
-                order=order,
-                verify=self.index.verifies,
-                **options,
-            )
-            self._monitor = (asked, monitor)
-        epoch = self._monitor[1].apply(_table(updates, self.index))
+        rows, asked = _updates_and_queries(updates, queries)
+        watched = watchable(asked, flags, listing=listing)
+        run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
+        key = ({name: (str(one.query), one.listing) for name, one in watched.items()}, order, run)
+        if self._monitor is None or self._monitor[0] != key:
+            self._monitor = key, monitor_of(self, watched, run, order=order)
+        monitor = self._monitor[1]
+        epoch = monitor.apply(_table(rows, self.index))
         assert epoch is not None
-        assert self._monitor[1].live is not None
-        self.index = self._monitor[1].live.index
+        assert monitor.live is not None
+        self.index = monitor.live.index
         return epoch
 
     @told()
     def watch(
         self,
-        queries: Watchable,
-        updates: DataFrame,
+        queries: Watchable | DataFrame,
+        updates: DataFrame | Watchable,
         *,
         output: str | Path | None = None,
         function: Callable[[Epoch], None] | None = None,
@@ -211,7 +219,7 @@ class Graph(Verbs):
         time: str | None = None,
         trigger: Mapping[str, Any] | None = None,
         adopt: bool = False,
-        strategy: str = "auto",
+        strategy: StrategyName = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
         **flags: Unpack[Flags],
@@ -225,19 +233,23 @@ class Graph(Verbs):
 
         `window` and `time` let edges expire: those whose column `time` lies further behind the latest than `window`, a number
         in its unit or a length such as "7 days". `trigger` is what Spark's `trigger` takes. `adopt` goes on with a checkpoint
-        that the index was not watched with before.
+        that the index was not watched with before. Queries and updates may come in either order.
         """
+        rows, asked = _updates_and_queries(updates, queries)
+        if not hasattr(rows, "writeStream"):
+            raise BigjoinError(f"updates is a {type(rows).__name__}; give a streaming DataFrame")
+        frame = cast("DataFrame", rows)
         if (window is None) != (time is None):
             raise BigjoinError("a window is a length and the column it is about: give both window= and time=")
         check_numbers(workers=workers, batch_size=batch_size)
-        watched = watchable(queries, flags, listing=output is not None or function is not None)
+        watched = watchable(asked, flags, listing=output is not None or function is not None)
         where = checkpoint or (
             f"{Path(output).absolute()}/_checkpoint" if output is not None else f"{self.index.path}.checkpoint"
         )
         self.index = Index.open(self.index.path, verify=self.index.verifies)
         if not adopt:
-            check_checkpoint(self.index, where, updates.sparkSession)
-        self._spark = self._spark or updates.sparkSession
+            check_checkpoint(self.index, where, frame.sparkSession)
+        self._spark = self._spark or frame.sparkSession
         batches = Batches(
             str(self.index.path.absolute()),
             watched,
@@ -246,7 +258,7 @@ class Graph(Verbs):
             output=None if output is None else str(Path(output).absolute()),
             order=order,
             window=None if window is None or time is None else (time, window),
-            strategy=self.strategy_for_updates(strategy, watched, workers),
+            strategy=self._strategy_for_updates(strategy, watched, workers),
             workers=workers,
             batch_size=batch_size,
             adopt=adopt,
@@ -254,47 +266,35 @@ class Graph(Verbs):
             verify=self.index.verifies,
         )
         first = batches.monitor(lambda: self.spark)
-        first.initial = self.counted
-        with first.writing() as live:  # whatever is wrong is told here, and not by a stream that fails
+        first.initial = partial(self._counted, spark=lambda: self.spark)
+        with first.writing() as live:  # a mistake is an error here, and not a stream that fails
             self.index = live.index
             epoch = live.index.epoch
-        batches.counts = {str(w.query): (epoch, first.counts[name]) for name, w in watched.items()}
-        self._follows = True
-        stream = updates.writeStream.foreachBatch(batches).option("checkpointLocation", where)
+        batches.counts = {str(one.query): (epoch, first.counts[name]) for name, one in watched.items()}
+        self._is_watched = True
+        stream = frame.writeStream.foreachBatch(batches).option("checkpointLocation", where)
         return telling((stream.trigger(**trigger) if trigger else stream).start())
 
     @told()
-    def counted(self, index: Index, query: Query, spark: Callable[[], SparkSession] | None = None) -> int:
-        """Return how many matches a query has in an index of this graph."""
-        if is_small(index):
-            return count_here(index, query)
-        return int(self._over(index, spark=spark() if spark is not None else self._spark).count(query))
+    def _counted(self, index: Index, query: Query, spark: Callable[[], SparkSession]) -> int:
+        """Return how many matches a query has in an index of this graph, without Spark if the index is small."""
+        return count_here(index, query) if is_small(index) else int(self._over(index, spark=spark()).count(query))
 
-    def strategy_for_updates(self, strategy: str, watched: Mapping[str, Watched], workers: int | None) -> str:
-        """Return the strategy that delta queries run by: that for all matches of the first query, as updates take its steps."""
-        check_strategy(strategy, factorized=False)
-        if strategy != "auto":
-            return strategy
+    def _strategy_for_updates(self, strategy: StrategyName, watched: Mapping[str, Watched], workers: int | None) -> str:
+        """Return the strategy of delta queries: the one for all matches of the first query, as updates take the same steps."""
+        check_strategy(strategy)
         first = next((one.query for one in watched.values()), None)
-        if first is None:
-            return "shared"  # nothing is asked
-        asked = (str(first), workers)
-        if asked not in self._strategies:  # once, so that all epochs have the same
-            self._strategies[asked] = self._choose(first, self.index.base, strategy, workers=workers, batch_size=None)[0]
-        return self._strategies[asked]
-
-    @cached_property
-    def _strategies(self) -> dict[tuple[str, int | None], str]:
-        """What `auto` has chosen for the updates of queries."""
-        return {}
+        if strategy != "auto" or first is None:
+            return "shared" if strategy == "auto" else strategy
+        return self._choose(first, self.index.base, strategy, workers=workers, batch_size=None)[0]
 
     def close(self) -> None:
         """Remove the scratch index, if this graph owns one, and results. Frames from `find` cannot be read afterwards."""
         self._results.free()
-        for scratch in (self._scratch, None if self._copy is None else self._copy[1].path.parent):
-            if scratch is not None:
-                shutil.rmtree(scratch, ignore_errors=True)
-        self._copy = None
+        for folder in (self._scratch, None if self._compacted is None else self._compacted[1].path.parent):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._compacted = None
 
     def __enter__(self) -> Graph:
         return self
@@ -304,7 +304,43 @@ class Graph(Verbs):
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
-        return f"Graph({self.vertices:,} vertices, {self.edges:,} {kind} edges)"
+        return f"Graph({self.vertex_count:,} vertices, {self.edge_count:,} {kind} edges)"
+
+
+def monitor_of(
+    graph: Graph,
+    watched: Mapping[str, Watched],
+    run: RunOptions,
+    *,
+    output: Path | None = None,
+    order: str | None = None,
+    window: Window | None = None,
+    spark: Callable[[], SparkSession] | None = None,
+) -> Monitor:
+    """Return the monitor of queries over a graph's index; `spark` is called if a session turns out to be needed."""
+    check_numbers(workers=run["workers"], batch_size=run["batch_size"])
+    session = spark or (lambda: graph.spark)
+    return Monitor(
+        graph.index.path,
+        watched,
+        spark=session,
+        initial=partial(graph._counted, spark=session),
+        output=output,
+        order=order,
+        window=window,
+        strategy=graph._strategy_for_updates(run["strategy"], watched, run["workers"]),
+        workers=run["workers"],
+        batch_size=run["batch_size"],
+        verify=graph.index.verifies,
+    )
+
+
+def _updates_and_queries(updates: Rows | Watchable, queries: Watchable | Rows | None) -> tuple[Rows, Watchable | None]:
+    """Return updates and queries, exchanged if their types say so."""
+    is_text_before_rows = isinstance(updates, str) and not isinstance(queries, (str, Query, Mapping, type(None)))
+    if isinstance(updates, (Query, Mapping)) or is_text_before_rows:
+        updates, queries = queries, updates
+    return updates, cast("Watchable | None", queries)
 
 
 def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict[str, Watched]:
@@ -327,6 +363,8 @@ def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict
 
 def _table(rows: Rows, index: Index) -> pa.Table:
     """Return updates of a graph as an Arrow table."""
+    if rows is None:
+        raise BigjoinError("there are no updates: give a DataFrame, an Arrow table, a pandas frame or a path")
     if isinstance(rows, (str, Path)):
         return read_file(Path(rows), index)
     if isinstance(rows, pa.Table):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import MOST_SHARDS, PART_SIZE
+from bigjoin.defaults import MAX_SHARDS, PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import EDGE, Index
 from bigjoin.index.entries import NAME, check_name
@@ -85,8 +85,8 @@ def build_index(
     undirected.
     """
     path = Path(path)
-    if shards is not None and not 1 <= shards <= MOST_SHARDS:
-        raise BigjoinError(f"shards is {shards}; it must be at least 1, and at most {MOST_SHARDS:,}")
+    if shards is not None and not 1 <= shards <= MAX_SHARDS:
+        raise BigjoinError(f"shards is {shards}; it must be at least 1, and at most {MAX_SHARDS:,}")
     if part_size < 1:
         raise BigjoinError(f"part_size is {part_size}; it must be at least 1")
     queries = {name: parse(q) if isinstance(q, str) else q for name, q in (materialized or {}).items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from bigjoin.defaults import StrategyName
 from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean
 from bigjoin.index.directory import Index
 from bigjoin.index.entries import check_name
@@ -47,7 +49,7 @@ def join(
     /,
     *,
     limit: int | None = None,
-    strategy: str = "auto",
+    strategy: StrategyName = "auto",
     workers: int | None = None,
     batch_size: int | None = None,
     where: str | None = None,
@@ -89,7 +91,7 @@ class Relations(Verbs):
         self._opened: dict[str, Chunked | DataFrame] = {}
         self._spooled: dict[tuple[str, ...], Chunked] = {}
         self._held: dict[tuple[Domain, ...], _Held] = {}
-        self._scratch = scratch_directory("relations")
+        self._scratch, self._owns_scratch = scratch_directory("relations"), True
 
     def schema(self, name: str) -> pa.Schema:
         """Return a relation's columns and their types."""
@@ -111,15 +113,18 @@ class Relations(Verbs):
         return self._spooled[name, *columns]
 
     def on(self, spark: SparkSession) -> Relations:
-        """Return these relations, with their queries run by another session."""
-        self._spark = spark
-        self._count_jobs.clear()
-        return self
+        """Return a copy of the relations whose queries run in another session; the files still belong to this one."""
+        other = copy(self)
+        other._spark, other._owns_scratch = spark, False
+        for kept_by_session in ("_count_jobs", "_results"):
+            other.__dict__.pop(kept_by_session, None)
+        return other
 
     def close(self) -> None:
         """Remove the scratch indices and results. Frames from `find` cannot be read afterwards."""
         self._results.free()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        if self._owns_scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __enter__(self) -> Relations:
         return self

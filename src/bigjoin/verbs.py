@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, check_numbers, check_strategy
+from bigjoin.defaults import BATCH_SIZE, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.explain import explain
 from bigjoin.index.directory import Index
@@ -96,7 +96,7 @@ class Verbs(ABC):
         self,
         query: str | Query,
         *,
-        strategy: str = "auto",
+        strategy: StrategyName = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
         progress: Callable[[float], None] | None = None,
@@ -144,7 +144,9 @@ class Verbs(ABC):
         count._asked = asked, index.statistics
         return count
 
-    def _count_rows(self, asked: Query, index: Index, strategy: str, workers: int | None, batch_size: int | None) -> Count:
+    def _count_rows(
+        self, asked: Query, index: Index, strategy: StrategyName, workers: int | None, batch_size: int | None
+    ) -> Count:
         """Count rows that differ, by Spark."""
         started = time.perf_counter()
         chosen, _ = self._choose(asked, index, strategy, workers=workers, batch_size=batch_size)
@@ -175,7 +177,7 @@ class Verbs(ABC):
         self,
         query: str | Query,
         *,
-        strategy: str = "auto",
+        strategy: StrategyName = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
         **flags: Unpack[Flags],
@@ -198,7 +200,7 @@ class Verbs(ABC):
         *,
         limit: int | None = None,
         factorized: bool = False,
-        strategy: str = "auto",
+        strategy: StrategyName = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
         **flags: Unpack[Flags],
@@ -271,7 +273,7 @@ class Verbs(ABC):
         *,
         limit: int | None = None,
         factorized: bool = False,
-        strategy: str = "auto",
+        strategy: StrategyName = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
         progress: Callable[[float], None] | None = None,
@@ -299,7 +301,7 @@ class Verbs(ABC):
         *,
         limit: int | None = None,
         factorized: bool = False,
-        strategy: str = "auto",
+        strategy: StrategyName = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
         progress: Callable[[float], None] | None = None,
@@ -364,7 +366,7 @@ class Verbs(ABC):
         *,
         analyze: bool = False,
         delta: bool = False,
-        strategy: str = "auto",
+        strategy: StrategyName = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
         **flags: Unpack[Flags],

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bigjoin.dataflow.agenda import Round
-from bigjoin.defaults import PROPOSALS, WORKERS
+from bigjoin.defaults import EXCHANGE_BATCH_SIZE, WORKERS_PER_CORE
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.spark import partitioned
@@ -62,7 +62,7 @@ class Moving(Bigjoin):
         assert self.graph is not None
         index = self.graph.index
         chosen = plan(parse(question.query, **question.flags), index.statistics)  # type: ignore[arg-type]
-        job = Job(chosen, index, WORKERS * self.threads, self.threads, PROPOSALS)
+        job = Job(chosen, index, WORKERS_PER_CORE * self.threads, self.threads, EXCHANGE_BATCH_SIZE)
         partitioned.run(self.spark, job, run_round=run_round)
         return folder, stages, job.tasks
 

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from bigjoin import __version__
-from bigjoin.defaults import PROPOSALS, STRATEGIES
+from bigjoin.defaults import EXCHANGE_BATCH_SIZE, STRATEGIES
 from bigjoin.graph import Graph
 from bigjoin.relations import Relations
 from bigjoin.spark.session import get_session
@@ -93,7 +93,7 @@ class Study:
         tuples = sum(relation.tuples for relation in shared._asked[1].relations.values())
         most = shared.stats["agm"]
         for workers, batch in asked.settings:
-            size = theorem_batch(workers, tuples, most) if batch == THEOREM else PROPOSALS
+            size = theorem_batch(workers, tuples, most) if batch == THEOREM else EXCHANGE_BATCH_SIZE
             for strategy in self.contenders:
                 counts: list[Count] = []
                 runs = max(self.rounds + 1, given.draws if strategy == "balanced" else 1)

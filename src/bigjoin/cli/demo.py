@@ -35,7 +35,9 @@ def demo(options: Options) -> None:
     with as_file(files("bigjoin") / "data" / GRAPH) as file, Reporter(quiet=options.quiet) as report:
         graph = open_graph(str(file), options, report)
         graph = graph.on(start_spark(options, report))
-        console.print(f"soc-Epinions1, who trusts whom: {graph.vertices:,} vertices, {graph.edges:,} undirected edges\n")
+        console.print(
+            f"soc-Epinions1, who trusts whom: {graph.vertex_count:,} vertices, {graph.edge_count:,} undirected edges\n"
+        )
         table = Table("query", "subgraphs", "published", "seconds", title="The paper's five queries, each subgraph once")
         for column in table.columns[1:]:
             column.justify = "right"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bigjoin.defaults import BATCH_SIZE, PROPOSALS, STRATEGIES
+from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions, StrategyName
 
 if TYPE_CHECKING:
     from bigjoin.languages import Flags
@@ -66,7 +66,7 @@ _RELATIONS = [
 ]
 _BATCH = (
     "Matches that a task holds at once; where the index is dealt out B', the proposals alive in a worker. Memory follows it "
-    f"[default: {BATCH_SIZE:,}; B' {PROPOSALS:,}]."
+    f"[default: {BATCH_SIZE:,}; B' {EXCHANGE_BATCH_SIZE:,}]."
 )
 _STRATEGY = (
     "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel. heavy-light: "
@@ -110,7 +110,7 @@ class Options:
     deduplicate: bool = False
     relation_paths: tuple[str, ...] = ()
     relation_nulls: bool = False
-    strategy: str = "auto"
+    strategy: StrategyName = "auto"
     workers: int | None = None
     batch_size: int | None = None
     master: str | None = None
@@ -133,7 +133,7 @@ class Options:
         }
 
     @property
-    def run(self) -> dict[str, Any]:
+    def run(self) -> RunOptions:
         """What a verb of Graph takes to say how it runs."""
         return {"strategy": self.strategy, "workers": self.workers, "batch_size": self.batch_size}
 

@@ -49,9 +49,8 @@ def watch(
     NAME=QUERY. Each epoch is committed with its output: after an interrupt or a crash, the same command goes on where it was. A
     DIR that does not exist begins as an empty graph, with the columns of the first file.
     """
-    from bigjoin.graph import Graph
+    from bigjoin.graph import Graph, monitor_of
     from bigjoin.index.manifest import is_vacant
-    from bigjoin.streaming.monitor import Monitor
     from bigjoin.streaming.watch import watch_folder
     from bigjoin.streaming.window import Window
 
@@ -67,18 +66,14 @@ def watch(
         graph = Graph.open(path, verify=not options.no_verify)
         if options.undirected and graph.directed:
             raise BigjoinError(f"{directory} is directed: build it with 'bigjoin index SOURCE DIR --undirected'")
-        monitor = Monitor(
-            path.absolute(),
+        monitor = monitor_of(
+            graph,
             watched,
-            spark=lambda: start_spark(options, report),
-            initial=lambda index, asked: graph.counted(index, asked, lambda: start_spark(options, report)),
+            options.run,
             output=None if output is None else Path(output),
             order=order,
             window=None if window is None or time is None else Window(time, window),
-            strategy=graph.strategy_for_updates(options.strategy, watched, options.workers),
-            workers=options.workers,
-            batch_size=options.batch_size,
-            verify=not options.no_verify,
+            spark=lambda: start_spark(options, report),
         )
         live = _Line(report, options)
         report.stage("reading the index")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bigjoin.defaults import MOST_SHARDS
+from bigjoin.defaults import MAX_SHARDS
 from bigjoin.index.entries import BUILD, NAME, DomainEntry, Manifest, RelationEntry, block_count, is_build
 from bigjoin.index.typed_json import WrongFieldError
 
@@ -20,7 +20,7 @@ _MOST = 2**48
 def check_entries(manifest: Manifest) -> None:
     """Raise WrongFieldError if the fields of a manifest contradict each other, or lead anywhere outside its index."""
     _require(manifest.codes in CODES, "codes", manifest.codes, f"is not {' or '.join(CODES)}")
-    _within("shards", manifest.shards, 1, MOST_SHARDS)
+    _within("shards", manifest.shards, 1, MAX_SHARDS)
     _within("epoch", manifest.epoch, 0, _MOST)
     for name, entry in manifest.files.items():
         _require(_FILE.fullmatch(name) is not None and ".." not in name, "files", name, "is no file of a build")

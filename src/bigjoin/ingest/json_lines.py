@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from bigjoin.errors import LONGEST, SourceError, shown
+from bigjoin.errors import MAX_LINE_LENGTH, SourceError, shown
 from bigjoin.ingest.delimited import check_utf8, line_at, whole_content
 from bigjoin.kernels.brackets import NOWHERE, find_objects
 
@@ -34,7 +34,7 @@ def read_json(path: Path) -> pa.Table:
             f"line {line_at(content, deep):,} of {path} nests objects or lists deeper than {DEEPEST} levels: rows are flat"
         )
     if stray != NOWHERE:  # Arrow's parser has no words for some of it, and a null alone ends the process
-        line = content[stray : stray + LONGEST].decode(errors="replace").splitlines()[0]
+        line = content[stray : stray + MAX_LINE_LENGTH].decode(errors="replace").splitlines()[0]
         raise SourceError(
             f"line {line_at(content, stray):,} of {path} has {shown(line, 60)!r} outside an object: every row is one, such as "
             '{"src": 1, "dst": 2, "op": "+"}, and nothing stands between them'

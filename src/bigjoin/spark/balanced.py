@@ -29,7 +29,7 @@ from bigjoin.dataflow.balance import Balance, Batch
 from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, tuples_said
 from bigjoin.dataflow.managed import Manager, State, begin, tries_of
 from bigjoin.dataflow.packing import pack_arrays, packed, unpack_arrays
-from bigjoin.defaults import PROPOSALS
+from bigjoin.defaults import EXCHANGE_BATCH_SIZE
 from bigjoin.spark.exchange import RECEIPT, batch_of, exchange, exchanging
 from bigjoin.spark.job import Job, Kept, by_worker, receipts, reported
 from bigjoin.spark.results import Found, Progress, Ran, Stats, parts_of
@@ -53,7 +53,7 @@ PIECE = 1 << 20
 
 def batch_size(workers: int) -> int:
     """Return B' for so many workers, if nobody says another: a batch of all of them fits on the disk."""
-    return min(PROPOSALS, max(1, MOST // workers))
+    return min(EXCHANGE_BATCH_SIZE, max(1, MOST // workers))
 
 
 def run(spark: SparkSession, job: Job, *, progress: Progress | None = None, found: Found | None = None) -> Ran:

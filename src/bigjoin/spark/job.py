@@ -23,7 +23,7 @@ from bigjoin.dataflow.blocks import Counts
 from bigjoin.dataflow.heavy import Heavy
 from bigjoin.dataflow.operators import Tally
 from bigjoin.dataflow.waiting import WaitingFile
-from bigjoin.defaults import WORKERS
+from bigjoin.defaults import WORKERS_PER_CORE
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
 from bigjoin.index.versions import Phase
@@ -85,7 +85,7 @@ _bound: dict[str, BoundPlan] = {}
 
 def worker_count(index: Index, asked: int | None, cores: int) -> int:
     """Return how many workers there are: as asked for, one for each shard of an index, or some for each core."""
-    many = asked or (index.shards if index.shards > 1 else WORKERS * cores)
+    many = asked or (index.shards if index.shards > 1 else WORKERS_PER_CORE * cores)
     if many > MOST_WORKERS:
         raise errors.BigjoinError(f"workers is {many}; it must be at most {MOST_WORKERS:,}")
     return many

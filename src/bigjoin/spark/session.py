@@ -21,7 +21,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bigjoin.defaults import CONF
+from bigjoin.defaults import CONF_VARIABLE
 from bigjoin.errors import OutputError, SessionError, reason
 from bigjoin.scratch import scratch_folder
 from bigjoin.spark.jvm import launch, needs_launch, redacted
@@ -56,9 +56,11 @@ def get_session(master: str | None = None, conf: Mapping[str, str] | None = None
 def _inherited() -> dict[str, str]:
     """Return the settings that the environment has for sessions."""
     try:
-        return {str(key): str(value) for key, value in json.loads(os.environ.get(CONF) or "{}").items()}
+        return {str(key): str(value) for key, value in json.loads(os.environ.get(CONF_VARIABLE) or "{}").items()}
     except (ValueError, AttributeError):
-        raise SessionError(f'{CONF} is no JSON object of settings, such as {{"spark.executor.memory": "4g"}}') from None
+        raise SessionError(
+            f'{CONF_VARIABLE} is no JSON object of settings, such as {{"spark.executor.memory": "4g"}}'
+        ) from None
 
 
 def _start(master: str | None, conf: dict[str, str]) -> SparkSession:

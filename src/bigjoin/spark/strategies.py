@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bigjoin.defaults import PROPOSALS
+from bigjoin.defaults import EXCHANGE_BATCH_SIZE
 from bigjoin.spark import balanced, partitioned
 from bigjoin.spark.results import Run
 
@@ -13,7 +13,7 @@ from bigjoin.spark.results import Run
 def _proposals(workers: int) -> int:
     """Return B', whatever the number of workers: how much a round moves has a bound of its own."""
     del workers
-    return PROPOSALS
+    return EXCHANGE_BATCH_SIZE
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from bigjoin.index.typed_json import to_json
 from bigjoin.indexing import build_index
 from bigjoin.languages import parse
 from bigjoin.spark.session import get_session
+from bigjoin.storage import storage_at
 from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.initial import count_here
 from bigjoin.streaming.monitor import Monitor, Watched
@@ -146,7 +147,7 @@ def altered(path: Path, manifest: dict[str, Any], where: list[str], value: Any) 
 def sealed_again(path: Path) -> None:
     """Give all files of an index the checksums that they have now."""
     manifest = json.loads((path / MANIFEST).read_text())
-    manifest["files"] = {name: to_json(file_entry(path / name)) for name in manifest["files"]}
+    manifest["files"] = {name: to_json(file_entry(storage_at(path).map(name).content)) for name in manifest["files"]}
     (path / MANIFEST).write_text(json.dumps(digest(manifest)))
 
 

@@ -16,7 +16,6 @@ import pytest
 import xxhash
 
 from bigjoin.errors import IndexFormatError, OutputError, SourceError
-from bigjoin.index import manifest as manifest_module
 from bigjoin.index import writer as writer_module
 from bigjoin.index.directory import Index
 from bigjoin.index.entries import DegreesEntry, SourceEntry
@@ -24,6 +23,7 @@ from bigjoin.index.manifest import MANIFEST
 from bigjoin.index.shards import Shards
 from bigjoin.index.writer import locked, vacuum, verify, writing
 from bigjoin.indexing import build_index, undirected_copy
+from bigjoin.storage import LocalStorage
 
 SRC, DST = [5, 5, 5, 7, 9, 9, 5], [7, 9, 9, 9, 9, 1, 7]
 
@@ -181,11 +181,11 @@ def test_a_build_that_fails_leaves_the_old_index(index):
 
 
 def test_an_interrupt_just_after_the_commit_does_no_harm(index, monkeypatch):
-    def interrupted(path):
+    def interrupted():
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(manifest_module, "sync", lambda path: interrupted(path) if path == index.path else None)
+        patch.setattr(LocalStorage, "sync", lambda _, name="": None if name else interrupted())
         with pytest.raises(KeyboardInterrupt):
             build_index(table([1], [2]), index.path)
     assert edges_of(Index.open(index.path)) == [(1, 2)]

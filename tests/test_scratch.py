@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bigjoin import scratch
-from bigjoin.scratch import remove_abandoned, scratch_folder
+from bigjoin.storage import local, scratch
+from bigjoin.storage.scratch import remove_abandoned, scratch_folder
 
 HOLDER = """
 import sys
-from bigjoin.scratch import scratch_folder
+from bigjoin.storage.scratch import scratch_folder
 folder = scratch_folder("test", sys.argv[1])
 (folder / "large").write_bytes(b"x" * 1000)
 print(folder, flush=True)
@@ -110,7 +110,7 @@ def test_without_locks_nobody_removes_anything(tmp_path, monkeypatch):
     def no_locks(*_):
         raise OSError("no locks available")
 
-    monkeypatch.setattr(scratch.fcntl, "flock", no_locks)
+    monkeypatch.setattr(local.fcntl, "flock", no_locks)
     mine = scratch_folder("test", tmp_path)
     monkeypatch.undo()
     assert remove_abandoned(tmp_path) == 0

@@ -23,12 +23,12 @@ from bigjoin.errors import IndexFormatError, OutputError
 from bigjoin.index import records, trust, verification
 from bigjoin.index.checksums import BLOCK, differs, file_entry
 from bigjoin.index.directory import Index
-from bigjoin.index.inside import map_inside
 from bigjoin.index.manifest import MANIFEST
 from bigjoin.index.versions import forget
 from bigjoin.index.writer import locked, verify
 from bigjoin.indexing import build_index
 from bigjoin.languages import parse
+from bigjoin.storage import storage_at
 from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.initial import count_here
 from bigjoin.streaming.output import Output
@@ -302,13 +302,13 @@ def test_without_a_private_folder_a_process_verifies_for_itself(index, monkeypat
 def test_a_slice_can_be_verified_alone(tmp_path):
     file = tmp_path / "large.npy"
     np.save(file, np.arange(3 * BLOCK // 8 + 5))
-    entry = file_entry(file)
+    entry = file_entry(storage_at(tmp_path).map(file.name).content)
     assert len(entry.blocks) == 4
     content = bytearray(file.read_bytes())
     assert list(entry.blocks) == [xxhash.xxh3_64_hexdigest(content[at : at + BLOCK]) for at in range(0, len(content), BLOCK)]
     content[2 * BLOCK + 7] ^= 1
     file.write_bytes(content)
-    mapped, _ = map_inside(tmp_path, "large.npy")
+    mapped = storage_at(tmp_path).map("large.npy").content
     assert differs(mapped, entry)
     assert [differs(mapped, entry, at, at + 10) for at in (0, BLOCK, 2 * BLOCK, 3 * BLOCK)] == [False, False, True, False]
 

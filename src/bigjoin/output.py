@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from bigjoin.errors import OutputError
 from bigjoin.joined_parquet import join_parquet
+from bigjoin.storage import storage_at
 
 SUFFIXES = (".parquet", ".csv")
 
@@ -40,12 +41,11 @@ def check_target(target: Path, source: str | None = None, *, lists: bool = False
 @contextmanager
 def staging(target: Path) -> Iterator[Path]:
     """Give a folder beside the target for the parts, and remove it afterwards, whatever happens."""
-    folder = target.absolute().parent / f".{target.name}.{uuid.uuid4().hex[:12]}"
-    folder.mkdir()
+    storage, name = storage_at(target.absolute().parent), f".{target.name}.{uuid.uuid4().hex[:12]}"
     try:
-        yield folder
+        yield storage.create_folder(name)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        storage.remove(name)
 
 
 def assemble(parts: list[Path], schema: pa.Schema, target: Path, folder: Path) -> None:
@@ -53,7 +53,7 @@ def assemble(parts: list[Path], schema: pa.Schema, target: Path, folder: Path) -
     whole = folder / target.name
     join = _join_csv if target.suffix.lower() == ".csv" else _join_parquet
     join(parts, schema, whole)
-    whole.replace(target)
+    storage_at(folder.parent).move(f"{folder.name}/{target.name}", target.name)
 
 
 def _join_csv(parts: list[Path], schema: pa.Schema, whole: Path) -> None:

@@ -21,7 +21,7 @@ from bigjoin.cli.progress import Reporter
 from bigjoin.errors import IndexFormatError, SourceError
 from bigjoin.paths import check_regular, is_remote
 from bigjoin.private import user_cache
-from bigjoin.scratch import remove_abandoned, scratch_folder
+from bigjoin.storage.scratch import remove_abandoned, scratch_folder
 
 if TYPE_CHECKING:
     from bigjoin.graph import Graph

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.index.arena import Growing
 from bigjoin.index.trie import Codes, Level, Trie, levels_of
 from bigjoin.kernels.patch import copy_lists, delete_from_lists, insert_into_lists
+from bigjoin.storage.arena import Growing
 
 NODES = np.uint32
 

@@ -7,20 +7,17 @@ They tell damage, not malice: whoever can change a file can change its checksum.
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from bigjoin.index.entries import BLOCK, FileEntry, block_count
-from bigjoin.index.inside import map_inside
 from bigjoin.index.run import in_threads
 
 
-def file_entry(path: Path) -> FileEntry:
-    """Return the size and the checksums of a file."""
-    content, _ = map_inside(path.parent, path.name)
+def file_entry(content: NDArray[np.uint8]) -> FileEntry:
+    """Return the size and the checksums of a file's bytes."""
     return FileEntry(len(content), tuple(_block(content, number) for number in range(block_count(len(content)))))
 
 

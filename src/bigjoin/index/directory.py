@@ -7,7 +7,6 @@ DIR/build-<unique>/*.arrow   ids and properties (Arrow IPC, uncompressed)
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 from bigjoin.errors import IndexFormatError, QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.entries import Columns, DefinitionEntry, DomainEntry, LevelEntry, Manifest, RelationEntry, RunEntry
-from bigjoin.index.inside import array_in, map_inside, table_in
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, build_trie, single_list
@@ -31,6 +29,8 @@ from bigjoin.query.plan import Version
 from bigjoin.query.query import Atom, Constant
 from bigjoin.query.statistics import GRAPH, Definition, RelationStatistics, Statistics
 from bigjoin.query.view import View, view_of
+from bigjoin.storage import FileStatus, Storage, StoredFile, storage_at
+from bigjoin.storage.arrays import array_in, table_in
 
 VERTEX = "vertex"
 """The domain of a graph's vertices."""
@@ -38,14 +38,6 @@ EDGE = "edge"
 """The relation of a graph that has only one."""
 KEPT = 4
 """Indices that a process of tasks keeps mapped."""
-
-
-@dataclass(frozen=True)
-class MappedFile:
-    """The bytes of a file, mapped, and what the system said of it then."""
-
-    content: NDArray[np.uint8]
-    status: os.stat_result
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,7 @@ class Index:
     verifies: bool = True
     """Whether arrays are verified before anybody reads them; if not, a damaged file may end the process."""
     _tries: dict[tuple[str, tuple[int, ...]], Trie] = field(default_factory=dict, compare=False, repr=False)
-    _files: dict[str, MappedFile] = field(default_factory=dict, compare=False, repr=False)
+    _files: dict[str, StoredFile] = field(default_factory=dict, compare=False, repr=False)
     verified: set[tuple[str, str]] = field(default_factory=set, compare=False, repr=False)
     _leaves_out_runs: bool = False
     """Whether the manifest's numbers of tuples count runs that are left out here."""
@@ -74,12 +66,17 @@ class Index:
         index = cls(path, read_manifest(path), verify)
         for name, entry in index.manifest.files.items():
             try:
-                size = (path / name).lstat().st_size
+                size = index.storage.status(name).bytes
             except OSError:
                 raise index.damaged(f"{name} is missing") from None
             if size != entry.bytes:
                 raise index.damaged(f"{name} has {size} bytes instead of {entry.bytes}")
         return index
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Where its files are."""
+        return storage_at(self.path)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _received, (self.path.absolute(), self.manifest, self.verifies)
@@ -267,21 +264,21 @@ class Index:
             raise self.damaged(f"{entry.offsets or entry.values} and {entry.values} do not fit together")
         return Level(offsets, values)
 
-    def file(self, name: str) -> MappedFile:
+    def file(self, name: str) -> StoredFile:
         """Return a file, mapped once; what is in it is not verified."""
         if name not in self._files:
             try:
-                self._files[name] = MappedFile(*map_inside(self.path, name))
+                self._files[name] = self.storage.map(name)
             except FileNotFoundError:
                 raise self.gone(name) from None
             except OSError as error:
                 raise self.damaged(f"{name} cannot be read ({error.strerror})") from None
         return self._files[name]
 
-    def status(self, name: str) -> os.stat_result:
-        """Return what the system says of a file: of the one that is mapped, if it is."""
+    def status(self, name: str) -> FileStatus:
+        """Return the status of a file: of the one that is mapped, if it is."""
         try:
-            return self._files[name].status if name in self._files else (self.path / name).lstat()
+            return self._files[name].status if name in self._files else self.storage.status(name)
         except OSError:
             raise self.gone(name) from None
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from typing import Any
 from bigjoin.errors import IndexFormatError
 from bigjoin.index.entries import FORMAT_VERSION, Manifest, is_build
 from bigjoin.index.entry_checks import check_entries
-from bigjoin.index.inside import is_inside, read_inside
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
+from bigjoin.storage import storage_at
 
 MANIFEST = "manifest.json"
 FORMAT = "bigjoin-index"
@@ -30,13 +29,13 @@ _ENVELOPE = ("format", "sha256")
 
 def read_manifest(path: Path) -> Manifest:
     """Return the manifest of a directory, or raise IndexFormatError that says what is wrong with it."""
-    file = path / MANIFEST
-    if not path.is_dir():
+    file, storage = path / MANIFEST, storage_at(path)
+    if not storage.is_folder():
         raise IndexFormatError(f"there is no index at {path}")
-    if not is_inside(path, MANIFEST):
+    if not storage.exists(MANIFEST):
         raise IndexFormatError(f"{path} is not an index: it has no {MANIFEST}; build one with 'bigjoin index SOURCE DIR'")
     try:
-        found: dict[str, Any] = json.loads(read_inside(path, MANIFEST).decode("utf-8"))
+        found: dict[str, Any] = json.loads(storage.read(MANIFEST).decode("utf-8"))
         known = found["format"] == FORMAT
         version = found["version"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -75,15 +74,10 @@ def _upgraded(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def replace_manifest(path: Path, manifest: Manifest) -> None:
-    """Make a manifest the one of its directory: written aside with its own checksum, synced, and renamed."""
+    """Make a manifest, with a checksum of itself, the one of its directory: this is the commit."""
     check_entries(manifest)
     content = {"format": FORMAT, **to_json(replace(manifest, version=FORMAT_VERSION))}
-    draft = path / f".{MANIFEST}.{manifest.identity}"
-    with draft.open("x", encoding="utf-8") as sink:
-        sink.write(json.dumps({**content, "sha256": _digest(content)}, indent=1))
-    sync(draft)
-    draft.replace(path / MANIFEST)
-    sync(path)
+    storage_at(path).publish(MANIFEST, json.dumps({**content, "sha256": _digest(content)}, indent=1).encode())
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -95,7 +89,7 @@ def _digest(content: dict[str, Any]) -> str:
 def is_index(path: Path) -> bool:
     """Tell whether a directory holds a manifest of ours, whole or not."""
     try:
-        manifest = json.loads(read_inside(path, MANIFEST))
+        manifest = json.loads(storage_at(path).read(MANIFEST))
     except (ValueError, RecursionError):
         return only_builds(path)  # cut off, or foreign: what lies beside it tells
     except (OSError, IndexFormatError):
@@ -111,19 +105,10 @@ def check_target(path: Path) -> None:
 
 def is_vacant(path: Path) -> bool:
     """Tell whether there is nothing at a path, or nothing but what a first build that was killed has left."""
-    return not path.exists() or (not os.path.lexists(path / MANIFEST) and only_builds(path))
+    return not path.exists() or (not storage_at(path).exists(MANIFEST) and only_builds(path))
 
 
 def only_builds(path: Path) -> bool:
     """Tell whether a directory is empty but for builds, committed or cut off."""
-    ours = (f".{MANIFEST}", LOCK, MANIFEST)
-    return path.is_dir() and all(is_build(p.name) or p.name.startswith(ours) for p in path.iterdir())
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, would survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    storage, ours = storage_at(path), (f".{MANIFEST}", LOCK, MANIFEST)
+    return storage.is_folder() and all(is_build(name) or name.startswith(ours) for name in storage.list())

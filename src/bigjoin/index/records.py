@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bigjoin.private import private_folder
+from bigjoin.storage import FileStatus
 
 NOTED = 1 << 20
 """Bytes that a claim is about from which on it is noted: less is verified in no time."""
@@ -32,12 +33,9 @@ MOST = 1 << 16
 _remembered: dict[str, None] = {}
 
 
-def claim_of(about: Any, files: Iterable[tuple[Path, str, os.stat_result]]) -> str:
-    """Return the name of a claim about some files, given with their checksums."""
-    known = [
-        [str(path), checksum, status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns]
-        for path, checksum, status in files
-    ]
+def claim_of(about: Any, files: Iterable[tuple[str, str, FileStatus]]) -> str:
+    """Return the name of a claim about some files, given by address, checksum and status."""
+    known = [[address, checksum, *status.version] for address, checksum, status in files]
     return hashlib.sha256(json.dumps([os.uname().nodename, about, known], sort_keys=True).encode()).hexdigest()
 
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from bigjoin.index.directory import Index
 from bigjoin.index.entries import Manifest, RunEntry
-from bigjoin.index.inside import table_in
 from bigjoin.index.trie import Codes
 from bigjoin.index.trust import verify_files
+from bigjoin.storage.arrays import table_in, write_table
 
 RATIO = 2
 
@@ -125,7 +125,8 @@ def merge_runs(index: Index, folder: Path, manifest: Manifest) -> Manifest:
         name, _, part = place.rpartition("/")
         parts[place] = f"{folder.name}/{name.replace(' ', '-')}.{part}.merged.arrow"
         verify_files(index, files)
-        _concatenate([index.file(file).content for file in files], folder.parent / parts[place])
+        tables = [table_in(index.file(file).content) for file in files]
+        write_table(pa.concat_tables(tables).combine_chunks(), folder.parent / parts[place])
         listed = (*(f for f in domains[name].part(part) if f not in files), parts[place])
         domains[name] = domains[name].with_part(part, listed)
     merged = RunEntry(
@@ -139,14 +140,6 @@ def drop_unused(folder: Path, manifest: Manifest) -> None:
     files = {f"{folder.name}/{file.name}": file for file in folder.iterdir()}
     for name in files.keys() - set(manifest.named_files()):
         files[name].unlink()
-
-
-def _concatenate(contents: Sequence[NDArray[np.uint8]], target: Path) -> None:
-    """Write the tables of Arrow files as one."""
-    with pa.OSFile(str(target), "wb") as sink:
-        whole = pa.concat_tables([table_in(content) for content in contents]).combine_chunks()
-        with pa.ipc.new_file(sink, whole.schema) as writer:
-            writer.write_table(whole)
 
 
 def to_merge(sizes: Sequence[int]) -> int:

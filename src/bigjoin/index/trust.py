@@ -221,9 +221,9 @@ def _late_claim(index: Index, name: str) -> str:
 
 
 def _claim(index: Index, about: Any, names: Iterable[str]) -> str:
-    path, files = index.path.resolve(), index.manifest.files
-    return claim_of(about, [(path / name, str(to_json(files.get(name))), index.status(name)) for name in names])
+    files, address = index.manifest.files, index.storage.address
+    return claim_of(about, [(address(name), str(to_json(files.get(name))), index.status(name)) for name in names])
 
 
 def _note(index: Index, claim: str, files: Sequence[str]) -> None:
-    note(claim, sum(index.status(name).st_size for name in files))
+    note(claim, sum(index.status(name).bytes for name in files))

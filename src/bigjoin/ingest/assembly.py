@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bigjoin.index.arrays import map_array
 from bigjoin.index.catalogue import sample
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.directory import VERTEX
@@ -27,9 +26,9 @@ from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.ingest.edges import Code, Dedupe
-from bigjoin.ingest.ids import read_table
 from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
 from bigjoin.ingest.runs import cut
+from bigjoin.storage.arrays import map_array, map_table
 
 Chunks: TypeAlias = list[dict[str, Any]]
 """Descriptions of pieces of work, one for each file or group of files that a stage has written."""
@@ -137,7 +136,7 @@ class Assembly:
     def add_properties(self, domain: str, files: Sequence[Path]) -> None:
         """Enter the columns that a domain's values have: Arrow files by code, one after another."""
         if files:
-            properties = {field.name: str(field.type) for field in read_table(files[0]).schema}
+            properties = {field.name: str(field.type) for field in map_table(files[0]).schema}
             names = tuple(self.name(file) for file in files)
             self.domains[domain] = replace(self.domains[domain], properties=properties, files=names)
 

@@ -26,7 +26,6 @@ import pyarrow as pa
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
-from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.entries import Manifest
 from bigjoin.index.run import Run, in_threads
@@ -34,9 +33,10 @@ from bigjoin.index.shards import Shards
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Dedupe, number_vertices
 from bigjoin.ingest.files import Table
-from bigjoin.ingest.ids import MergeIds, RankIds, id_ranges, write_table
+from bigjoin.ingest.ids import MergeIds, RankIds, id_ranges
 from bigjoin.ingest.scan import Encode, Scan
 from bigjoin.ingest.vertices import write_dictionary, write_vertices
+from bigjoin.storage.arrays import map_array, write_table
 
 CLOSE = 2
 """How many times as many integers as rows may lie between the smallest id and the largest, if distances are to be ranks."""

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bigjoin.index.arrays import map_array
 from bigjoin.index.catalogue import sample
 from bigjoin.index.changing import ChangingTrie, State
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
@@ -22,8 +21,8 @@ from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take
 from bigjoin.index.versions import Versions
-from bigjoin.ingest.ids import write_table
 from bigjoin.query.statistics import Statistics
+from bigjoin.storage.arrays import map_array, write_table
 
 ALONE = 1 << 16
 """Vertices without an edge that are worth to be forgotten, at least."""

@@ -15,11 +15,11 @@ from bigjoin.index.entries import DomainEntry, Manifest, RelationEntry
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
 from bigjoin.index.trust import notes_kept, verify_all
-from bigjoin.index.writer import link
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.runs import write_run
 from bigjoin.ingest.scan import edge_keys, write_ranks
+from bigjoin.storage import storage_at
 
 
 def copy(
@@ -105,7 +105,8 @@ def _link_list(assembly: Assembly, index: Index, entry: RelationEntry) -> Relati
 
 def _link(assembly: Assembly, index: Index, name: str) -> str:
     """Have a file of another index here too."""
-    target = assembly.folder / Path(name).name
-    if not target.exists():
-        link(index.path / name, target)
-    return assembly.name(target)
+    here = assembly.name(Path(name))
+    storage = storage_at(assembly.folder.parent)
+    if not storage.exists(here):
+        storage.adopt(here, index.storage, name)
+    return here

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.shards import Shards
 from bigjoin.ingest.runs import Keys, Pair, between, key_type, open_run, pack, unique, unpack, write_run
+from bigjoin.storage.arrays import map_array, save_new, zeros_on_disk
 
-IN_MEMORY = 1 << 24
-"""Vertices up to which the numbering is done in memory; beyond, in mapped files, which the system may write out."""
+MAX_VERTICES_IN_MEMORY = 1 << 24
+"""More vertices are numbered in mapped files, which the system may write out."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +31,9 @@ class Dedupe:
         keys = unique(keys)
         major, minor = unpack(keys)
         ends, counts = _runs(np.sort(np.concatenate([major, minor])))
-        stem = Path(self.folder) / f"part-{uuid.uuid4().hex}"
-        files = {"edges": keys, "ends": ends, "counts": counts}
-        for name, array in files.items():
-            np.save(f"{stem}.{name}.npy", array)
-        loops = int(np.count_nonzero(major == minor))
-        return {name: f"{stem}.{name}.npy" for name in files} | {"rows": len(keys), "loops": loops}
+        arrays = {"edges": keys, "ends": ends, "counts": counts}
+        files = {name: save_new(array, self.folder, name) for name, array in arrays.items()}
+        return files | {"rows": len(keys), "loops": int(np.count_nonzero(major == minor))}
 
     def _slice(self, run: dict[str, Any], low: Pair, high: Pair) -> Keys:
         """Return the keys of a run between two cuts, as ranks; it may hold places in a dictionary of its own."""
@@ -100,18 +94,11 @@ def number_vertices(parts: Sequence[dict[str, Any]], listed: Sequence[str], size
     order = kept[ranks]
     codes = _zeros(folder, size, np.dtype(code_type(len(kept))))
     codes[order] = np.arange(len(kept), dtype=codes.dtype)
-    file = f"{folder}/codes-{uuid.uuid4().hex}.npy"
-    np.save(file, codes)
-    return Numbering(file, len(kept), order, ranks, degrees[ranks])
+    return Numbering(save_new(codes, folder, "codes"), len(kept), order, ranks, degrees[ranks])
 
 
-def _zeros(folder: str, size: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    if size <= IN_MEMORY:
-        return np.zeros(size, kind)
-    file = Path(folder) / f"vertices-{uuid.uuid4().hex}.bin"
-    with file.open("wb") as sink:
-        os.posix_fallocate(sink.fileno(), 0, size * kind.itemsize)  # a map could not report a full disk
-    return np.memmap(file, kind, "r+", shape=(size,))
+def _zeros(folder: str, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.zeros(size, dtype) if size <= MAX_VERTICES_IN_MEMORY else zeros_on_disk(folder, size, dtype)
 
 
 @dataclass(frozen=True)

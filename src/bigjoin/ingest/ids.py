@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.values import plain
 from bigjoin.kernels.prefixes import common_prefix, following_bytes
+from bigjoin.storage.arrays import map_array, map_table, new_file, save_new, write_table
 
 RANGE = 1 << 20
 """Ids, counted in every chunk's dictionary, that are merged in one task."""
@@ -95,26 +93,14 @@ class _Text:
 
 def write_ids(ids: pa.Array, folder: str) -> str:
     """Write ids to a file of its own name."""
-    file = Path(folder) / f"ids-{uuid.uuid4().hex}.arrow"
+    file = new_file(folder, "ids", ".arrow")
     write_table(pa.table({"id": ids}), file)
-    return str(file)
-
-
-def write_table(table: pa.Table, file: Path) -> None:
-    """Write a table as an Arrow file that can be mapped."""
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-
-
-def read_table(file: str | Path) -> pa.Table:
-    """Map an Arrow file."""
-    with pa.memory_map(str(file)) as source:
-        return pa.ipc.open_file(source).read_all()
+    return file
 
 
 def read_ids(file: str) -> pa.Array:
     """Map the ids of one file."""
-    column = read_table(file)["id"]
+    column = map_table(file)["id"]
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
@@ -154,10 +140,13 @@ class MergeIds:
             first, last = _place(ids, low, 0), _place(ids, high, len(ids))
             slices.append(ids.slice(first, last - first))
         merged, places = sorted_unique(pa.concat_arrays(slices))
-        target = Path(self.folder) / f"places-{uuid.uuid4().hex}.npy"
-        np.save(target, places)
         ends = np.cumsum([len(part) for part in slices]).tolist()
-        return {"ids": write_ids(merged, self.folder), "size": len(merged), "places": str(target), "ends": ends}
+        return {
+            "ids": write_ids(merged, self.folder),
+            "size": len(merged),
+            "places": save_new(places, self.folder, "places"),
+            "ends": ends,
+        }
 
 
 def _place(ids: pa.Array, bound: Any, default: int) -> int:
@@ -178,6 +167,4 @@ class RankIds:
             first, last = (entry["ends"][number - 1] if number else 0), entry["ends"][number]
             parts.append(map_array(entry["places"])[first:last].astype(kind) + kind(before))
             before += entry["size"]
-        file = f"{self.folder}/ranking-{uuid.uuid4().hex}.npy"
-        np.save(file, np.concatenate(parts))
-        return file
+        return save_new(np.concatenate(parts), self.folder, "ranking")

@@ -8,31 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
-from numpy.typing import NDArray
 
-from bigjoin.index.arrays import map_array
 from bigjoin.index.trie import BLOCK, Level, Trie
 from bigjoin.ingest.edges import Code
 from bigjoin.ingest.runs import Pair, cut, key_type, merge, open_run, pack, position, unpack, write_run
-
-_HEADER = 128
-"""Bytes of a NumPy header for an array of one dimension."""
-
-
-def create_array(file: Path, kind: np.dtype[Any], size: int) -> None:
-    """Create a NumPy file whose contents are written in place."""
-    with file.open("wb") as sink:
-        npy.write_array_header_1_0(sink, {"descr": npy.dtype_to_descr(kind), "fortran_order": False, "shape": (size,)})
-        assert sink.tell() == _HEADER
-        sink.truncate(_HEADER + size * kind.itemsize)
-
-
-def write_slice(file: str | Path, first: int, values: NDArray[Any]) -> None:
-    """Write values into a NumPy file, from a position on; not through a map, which could not report a full disk."""
-    with Path(file).open("r+b") as sink:
-        sink.seek(_HEADER + first * values.dtype.itemsize)
-        sink.write(np.ascontiguousarray(values).data)
+from bigjoin.storage.arrays import create_array, map_array, write_slice
 
 
 def level_parts(

@@ -20,14 +20,13 @@ import pyarrow.compute as pc
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
-from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import Dictionary, code_type, ranks_of
 from bigjoin.index.entries import DomainEntry, Manifest, RelationEntry, SourceEntry
 from bigjoin.index.run import Run
 from bigjoin.ingest.columns import cast, common_type, joined_type
-from bigjoin.ingest.ids import read_table, write_table
 from bigjoin.ingest.tuples import Tries
 from bigjoin.query.statistics import RelationStatistics, Statistics
+from bigjoin.storage.arrays import map_array, map_table, write_table
 
 Orders: TypeAlias = Mapping[str, Iterable[tuple[int, ...]]]
 """By relation: column orders."""
@@ -173,7 +172,7 @@ class ScanChunk:
     def __call__(self, piece: tuple[str, pa.Table | str]) -> dict[str, Any]:
         relation, chunk = piece
         columns = self.columns[relation]
-        given = (chunk if isinstance(chunk, pa.Table) else read_table(chunk)).select(list(columns))
+        given = (chunk if isinstance(chunk, pa.Table) else map_table(chunk)).select(list(columns))
         table = _without_nulls(given)
         stem = f"{self.folder}/{uuid.uuid4().hex}"
         numbers = np.empty((len(columns), table.num_rows), np.int32)
@@ -219,7 +218,7 @@ class Recode:
 
 def _dictionary(pieces: Sequence[dict[str, Any]], domain: str, kind: pa.DataType) -> Dictionary:
     """Return the dictionary of a domain, frequent values first, and write beside each chunk's values which codes they have."""
-    tables = [read_table(piece["ids"][domain]) for piece in pieces]
+    tables = [map_table(piece["ids"][domain]) for piece in pieces]
     whole = pa.chunked_array([chunk for table in tables for chunk in table["id"].chunks], kind).combine_chunks()
     encoded = (whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole).dictionary_encode()
     places, ids = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary

@@ -6,17 +6,15 @@ record of two integers beyond. Cuts fall between keys, not between majors, so th
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
+from bigjoin.storage.arrays import map_array, save_new
 
 PACKED = np.dtype(np.uint64)
 WIDE = np.dtype([("major", np.uint64), ("minor", np.uint64)])
@@ -67,10 +65,8 @@ def write_run(keys: Keys, folder: str, *, distinct: bool = True) -> dict[str, An
     keys.sort()
     if distinct:
         keys = unique(keys)
-    file = Path(folder) / f"run-{uuid.uuid4().hex}.npy"
-    np.save(file, keys)
     step = max(1, len(keys) // SAMPLE)
-    return {"file": str(file), "rows": len(keys), "sample": pairs_of(keys[step // 2 :: step])}
+    return {"file": save_new(keys, folder, "run"), "rows": len(keys), "sample": pairs_of(keys[step // 2 :: step])}
 
 
 def pairs_of(keys: Keys) -> list[list[int]]:

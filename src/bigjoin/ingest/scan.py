@@ -6,10 +6,8 @@ dictionary. As that is sorted, a run of places is in the order of the ranks that
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.errors import SourceError
-from bigjoin.index.arrays import map_array
 from bigjoin.index.dictionary import code_type
 from bigjoin.ingest.files import read
-from bigjoin.ingest.ids import sorted_unique, write_ids, write_table
+from bigjoin.ingest.ids import sorted_unique, write_ids
 from bigjoin.ingest.runs import key_type, pack, write_run
+from bigjoin.storage.arrays import map_array, new_file, save_new, write_table
 
 CHUNK_BYTES = 1 << 27
 """Bytes read before they are written out, however few rows they are."""
@@ -79,9 +77,8 @@ class Scan:
         if item["rowwise"]:
             chunk["ranks"] = write_ranks(ranks, self.folder)
         if item["rowwise"] and table.num_columns > item["keys"]:
-            file = Path(self.folder) / f"properties-{uuid.uuid4().hex}.arrow"
-            write_table(table.drop_columns(table.column_names[: item["keys"]]).combine_chunks(), file)
-            chunk["properties"] = str(file)
+            chunk["properties"] = new_file(self.folder, "properties", ".arrow")
+            write_table(table.drop_columns(table.column_names[: item["keys"]]).combine_chunks(), chunk["properties"])
         return chunk
 
     def _distances(self, column: pa.ChunkedArray) -> NDArray[Any]:
@@ -135,9 +132,7 @@ def edge_keys(src: NDArray[Any], dst: NDArray[Any], *, directed: bool, size: int
 
 def write_ranks(ranks: Sequence[NDArray[Any]] | NDArray[Any], folder: str) -> str:
     """Write the columns of a chunk, in the order of its rows."""
-    file = Path(folder) / f"ranks-{uuid.uuid4().hex}.npy"
-    np.save(file, np.asarray(ranks))
-    return str(file)
+    return save_new(np.asarray(ranks), folder, "ranks")
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], part: int) -> Iterator[pa.Table]:

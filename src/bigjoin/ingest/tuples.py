@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from bigjoin.index.arrays import map_array
 from bigjoin.index.entries import LevelEntry, OrderEntry
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.ingest.levels import level_parts, write_part
 from bigjoin.ingest.runs import Pair, cut, key_type, merge, pack, unique, write_run
+from bigjoin.storage.arrays import map_array
 
 
 @dataclass(frozen=True)

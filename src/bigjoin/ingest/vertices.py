@@ -12,16 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.errors import SourceError
-from bigjoin.index.arrays import map_array
 from bigjoin.index.directory import VERTEX
 from bigjoin.index.entries import DomainEntry, LevelEntry, OrderEntry, RelationEntry
 from bigjoin.index.trie import list_statistics
 from bigjoin.index.values import take
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Numbering
-from bigjoin.ingest.ids import read_table, write_table
 from bigjoin.ingest.scan import MANY
 from bigjoin.ingest.table import Table, warn_left_out
+from bigjoin.storage.arrays import map_array, map_table, write_table
 
 IDS = 1 << 20
 """Ids written together."""
@@ -39,7 +38,7 @@ class SortVertices:
         order = np.argsort(codes, kind="stable")
         stem = f"{self.folder}/vertices-{uuid.uuid4().hex}"
         np.save(f"{stem}.npy", codes[order])
-        write_table(read_table(item["properties"]).take(pa.array(order)).combine_chunks(), Path(f"{stem}.arrow"))
+        write_table(map_table(item["properties"]).take(pa.array(order)).combine_chunks(), Path(f"{stem}.arrow"))
         return {"codes": f"{stem}.npy", "properties": f"{stem}.arrow"}
 
 
@@ -56,7 +55,7 @@ class PlaceVertices:
             sorted_codes = map_array(chunk["codes"])
             low, high = np.searchsorted(sorted_codes, [first, last])
             codes.append(sorted_codes[low:high].copy())
-            tables.append(read_table(chunk["properties"]).slice(low, high - low))
+            tables.append(map_table(chunk["properties"]).slice(low, high - low))
         places = np.concatenate(codes).astype(np.int64) - first
         rows = np.full(last - first, -1, np.int64)
         rows[places] = np.arange(len(places))
@@ -71,7 +70,7 @@ def write_dictionary(
 ) -> None:
     """Write the ids by code, some at a time, and their ranks. `ids` are merged dictionaries, or ids lie close above `base`."""
     file, ranks = assembly.folder / f"{VERTEX}.ids.arrow", assembly.folder / f"{VERTEX}.ranks.npy"
-    merged = [piece for entry in ids for piece in read_table(entry["ids"])["id"].chunks]
+    merged = [piece for entry in ids for piece in map_table(entry["ids"])["id"].chunks]
     by_rank = None if base is not None else pa.chunked_array(merged, kind)
     schema = pa.schema([("id", kind)])
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -99,11 +98,11 @@ def write_vertices(
     done = assembly.run(PlaceVertices(placed), items)
     if twice := sum(entry["twice"] for entry in done):
         example = next(entry["example"] for entry in done if entry["twice"])
-        shown = read_table(assembly.folder / f"{VERTEX}.ids.arrow")["id"][example].as_py()
+        shown = map_table(assembly.folder / f"{VERTEX}.ids.arrow")["id"][example].as_py()
         raise SourceError(f"{twice} ids of {table.source} come more than once, for example {shown!r}: a vertex is one row")
     assembly.add_properties(VERTEX, files)
     if column is not None:
-        values = pa.chunked_array([chunk for file in files for chunk in read_table(file)[column].chunks])
+        values = pa.chunked_array([chunk for file in files for chunk in map_table(file)[column].chunks])
         _write_labels(assembly, table.source, column, values, kind)
 
 

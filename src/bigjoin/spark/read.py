@@ -23,13 +23,13 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError, shown
 from bigjoin.ingest.fields import Fields, split_line
 from bigjoin.ingest.fields import find as find_fields
-from bigjoin.ingest.ids import write_table
 from bigjoin.ingest.relations import Chunked
 from bigjoin.ingest.table import EDGES, Kind, Table, choose, edge_columns, warn_left_out
 from bigjoin.ingest.text import FAULTS, Fault, are_titles, refused
 from bigjoin.kernels.text import EMPTY, INTEGER, NONE
 from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
 from bigjoin.spark.tasks import settle
+from bigjoin.storage.arrays import write_table
 
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _TEXTS = (T.StringType, T.VarcharType, T.CharType)

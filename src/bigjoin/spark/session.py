@@ -23,8 +23,8 @@ from pyspark.sql import functions as F
 
 from bigjoin.defaults import CONF_VARIABLE
 from bigjoin.errors import OutputError, SessionError, reason
-from bigjoin.scratch import scratch_folder
 from bigjoin.spark.jvm import launch, needs_launch, redacted
+from bigjoin.storage.scratch import scratch_folder
 
 JAVA_VERSION = 17
 EXECUTORS = 30.0

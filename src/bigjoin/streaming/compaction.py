@@ -10,7 +10,7 @@ from bigjoin.index.directory import Index
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.trust import notes_kept
 from bigjoin.index.versions import Versions, forget, opened, versions_of
-from bigjoin.index.writer import building, link, locked, remove_old, writing
+from bigjoin.index.writer import building, locked, remove_old, writing
 from bigjoin.ingest.compact import compact
 from bigjoin.spark.session import scratch_directory
 
@@ -36,7 +36,7 @@ def settled(index: Index) -> Index:
         kept = manifest.in_use(index.manifest.files)
         with notes_kept(index):
             for name in kept:
-                link(index.path / name, scratch / name)
+                writer.storage.adopt(name, index.storage, name)
         return writer.commit(manifest, kept=kept, verified=index.verifies)
 
 

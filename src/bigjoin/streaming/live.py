@@ -18,7 +18,7 @@ from bigjoin.index.entries import ClockEntry, DomainEntry, Manifest, RelationEnt
 from bigjoin.index.lookup import UNKNOWN, Lookup
 from bigjoin.index.runs import Delta, Reading, write_deltas
 from bigjoin.index.versions import opened, register
-from bigjoin.ingest.ids import write_table
+from bigjoin.storage.arrays import write_table
 from bigjoin.streaming.deltas import NEW, Changes, Coded, Numbers, by_relation, changes
 from bigjoin.streaming.updates import Fate, Updates, read_updates
 from bigjoin.streaming.window import Window

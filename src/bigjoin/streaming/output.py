@@ -8,10 +8,7 @@ manifest.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,12 +20,13 @@ import pyarrow.parquet as pq
 
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.entries import PublicationEntry
-from bigjoin.index.inside import open_inside, read_inside
-from bigjoin.index.manifest import sync
+from bigjoin.storage import Storage, storage_at
 
 STAGING = "_staging"
 COUNTS = "_counts.jsonl"
 ABOUT = "_bigjoin.json"
+TAIL_BYTES = 1 << 16
+"""Bytes at the end of the counts among which the last line is."""
 
 
 class Output:
@@ -36,6 +34,7 @@ class Output:
 
     def __init__(self, path: Path, queries: Mapping[str, str], origin: str) -> None:
         self.path, self.queries, self.origin = path.absolute(), dict(queries), origin
+        self.storage = storage_at(self.path)
         self.identity = self._claim()
 
     def _claim(self) -> str:
@@ -44,11 +43,11 @@ class Output:
         file = self.path / ABOUT
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if not file.exists():
-                if any(not entry.name.startswith(("_", ".")) for entry in self.path.iterdir()):
+            if not self.storage.exists(ABOUT):
+                if any(not name.startswith(("_", ".")) for name in self.storage.list()):
                     raise OutputError(f"{self.path} is not empty, and not the output of a watch: choose a new folder")
                 self._write_about(about)
-            known = json.loads(read_inside(self.path, ABOUT))
+            known = json.loads(self.storage.read(ABOUT))
             if not isinstance(known, dict) or not isinstance(known.get("queries"), dict):
                 raise ValueError
         except OSError as error:
@@ -67,17 +66,13 @@ class Output:
         return str(known["identity"])
 
     def _write_about(self, about: Mapping[str, Any]) -> None:
-        aside = self.path / f".{ABOUT}.{os.getpid()}"
-        aside.write_text(json.dumps(about, indent=1), encoding="utf-8")
-        sync(aside)
-        aside.replace(self.path / ABOUT)
-        sync(self.path)
+        self.storage.publish(ABOUT, json.dumps(about, indent=1).encode())
 
     def owns(self, entry: PublicationEntry) -> bool:
         """Tell whether what an index has staged belongs here: by identity, or, from before there was one, by what is here."""
         if not entry.output.startswith("/"):
             return entry.output == self.identity
-        staged = any((self.path / STAGING / folder).is_dir() for folder in entry.folders)
+        staged = any(self.storage.is_folder(f"{STAGING}/{folder}") for folder in entry.folders)
         return staged or Path(entry.output).resolve() == self.path.resolve()
 
     @contextmanager
@@ -89,14 +84,11 @@ class Output:
 
     def stage(self, epoch: int) -> dict[str, Path]:
         """Return an empty folder for the matches of each query in an epoch."""
-        if (self.path / STAGING).is_symlink():
+        if self.storage.exists(STAGING) and not self.storage.is_folder(STAGING):
             raise OutputError(f"{self.path / STAGING} is a link: matches are staged inside the output folder; remove it")
         self.clear()
-        folders = {name: self.path / STAGING / self.folder(name, epoch) for name in self.queries}
         with self._writing():
-            for folder in folders.values():
-                folder.mkdir(parents=True)
-        return folders
+            return {name: self.storage.create_folder(f"{STAGING}/{self.folder(name, epoch)}") for name in self.queries}
 
     def seal(self, folders: Mapping[str, Path], schemas: Mapping[str, pa.Schema]) -> None:
         """Make what is staged durable; a folder without rows has a file without rows, so that it has columns."""
@@ -104,11 +96,12 @@ class Output:
             for name, folder in folders.items():
                 if not any(folder.iterdir()):
                     pq.write_table(schemas[name].empty_table(), folder / "part-none.parquet")
-                for file in folder.iterdir():
-                    sync(file)
-                sync(folder)
-            for made in {*(folder.parent for folder in folders.values()), self.path / STAGING, self.path}:
-                sync(made)
+                staged = str(folder.relative_to(self.path))
+                for file in self.storage.list(staged):
+                    self.storage.sync(f"{staged}/{file}")
+                self.storage.sync(staged)
+            for made in {*(str(folder.parent.relative_to(self.path)) for folder in folders.values()), STAGING, ""}:
+                self.storage.sync(made)
 
     def publication(self, epoch: int, line: Mapping[str, Any]) -> PublicationEntry:
         """Return what the manifest says of an epoch's output, for whoever has to finish it."""
@@ -116,45 +109,34 @@ class Output:
 
     def publish(self, entry: PublicationEntry) -> None:
         """Finish the output of a committed epoch: rename its folders, and add its line, if that was not done before."""
-        changed = {self.path}
+        changed = {""}
         with self._writing():
             for folder in entry.folders:
-                staged, final = self.path / STAGING / folder, self.path / folder
-                if staged.is_dir() and not final.exists():
-                    final.parent.mkdir(parents=True, exist_ok=True)
-                    staged.rename(final)
-                    changed.add(final.parent)
-            _add_line(self.path, entry.line)
-            for folder_changed in changed:
-                sync(folder_changed)
+                staged = f"{STAGING}/{folder}"
+                if self.storage.is_folder(staged) and not self.storage.exists(folder):
+                    self.storage.move(staged, folder)
+                    changed.add(folder.rpartition("/")[0])
+            _add_line(self.storage, entry.line)
+            for folder in changed:
+                self.storage.sync(folder)
 
     def clear(self) -> None:
         """Remove what was staged and not committed."""
-        shutil.rmtree(self.path / STAGING, ignore_errors=True)
+        self.storage.remove(STAGING)
 
     def folder(self, name: str, epoch: int) -> str:
         """Return the folder of a query's matches in an epoch, below the output's."""
         return f"epoch={epoch}" if len(self.queries) == 1 else f"{name}/epoch={epoch}"
 
 
-def _add_line(path: Path, line: Mapping[str, Any]) -> None:
+def _add_line(storage: Storage, line: Mapping[str, Any]) -> None:
     """Add a line to the counts, after the last whole one, unless it is there."""
-    descriptor = open_inside(path, COUNTS, os.O_RDWR | os.O_CREAT)
-    try:
-        size = os.fstat(descriptor).st_size
-        tail = os.pread(descriptor, 1 << 16, max(0, size - (1 << 16)))
-        whole = tail.rfind(b"\n") + 1
-        lines = tail[:whole].splitlines()
-        last = -1
-        if lines:
-            with suppress(ValueError, KeyError):
-                last = int(json.loads(lines[-1])["epoch"])
-        if last >= line["epoch"]:
-            return
-        os.ftruncate(descriptor, size - len(tail) + whole)
-        text = json.dumps(line).encode() + b"\n"
-        if os.pwrite(descriptor, text, size - len(tail) + whole) < len(text):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    size = storage.status(COUNTS).bytes if storage.exists(COUNTS) else 0
+    tail = storage.read(COUNTS, max(0, size - TAIL_BYTES)) if size else b""
+    whole = tail.rfind(b"\n") + 1
+    last = -1
+    if lines := tail[:whole].splitlines():
+        with suppress(ValueError, KeyError):
+            last = int(json.loads(lines[-1])["epoch"])
+    if last < line["epoch"]:
+        storage.write_from(COUNTS, size - len(tail) + whole, json.dumps(line).encode() + b"\n")

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.index.inside import Mapped
+from bigjoin.storage.local import MappedBytes
 
-ROOM = 1 << 16
+MIN_ROOM = 1 << 16
 """Entries of room at least."""
-LARGE = 1 << 22
-"""Bytes of a file from which on it is mapped; copying less is faster."""
+MIN_MAPPED_BYTES = 1 << 22
+"""Smaller arrays are copied, which is faster than mapping them."""
 
 _FIXED = 0x10 if sys.platform.startswith(("linux", "darwin")) else None
 _FAILED = ctypes.c_void_p(-1).value
@@ -34,7 +34,7 @@ class Growing:
         self.used = len(array)
         mapped = _mapped(array)
         if mapped is None:
-            mapped = np.empty(len(array) + max(ROOM, len(array) // 4), array.dtype)
+            mapped = np.empty(len(array) + max(MIN_ROOM, len(array) // 4), array.dtype)
             mapped[: len(array)] = array
         self.array = mapped
 
@@ -60,13 +60,13 @@ class Growing:
 def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
     """Return the array of a file with as much room again behind it, or None if it is not in a file, or small."""
     file = _file_of(array)
-    if file is None or array.nbytes < LARGE or _FIXED is None:
+    if file is None or array.nbytes < MIN_MAPPED_BYTES or _FIXED is None:
         return None
     begins = array.ctypes.data - file.ctypes.data
     size = begins + array.nbytes
     if size != file.nbytes:  # part of a file
         return None
-    room = -(-(2 * size + ROOM * array.itemsize) // mmap.PAGESIZE) * mmap.PAGESIZE
+    room = -(-(2 * size + MIN_ROOM * array.itemsize) // mmap.PAGESIZE) * mmap.PAGESIZE
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -88,10 +88,10 @@ def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
     return np.frombuffer(memoryview(whole), array.dtype, count, begins)
 
 
-def _file_of(array: NDArray[Any]) -> Mapped | None:
+def _file_of(array: NDArray[Any]) -> MappedBytes | None:
     """Return the whole of the mapped file that an array is a view of, if it is one."""
     found, at = None, array.base
     while isinstance(at, np.ndarray):
-        found = at if isinstance(at, Mapped) and at.filename is not None else found
+        found = at if isinstance(at, MappedBytes) and at.filename is not None else found
         at = at.base
     return found

@@ -8,7 +8,6 @@ has no such file is not ours to judge, nor is one of another user or of another 
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import re
 import shutil
@@ -17,6 +16,8 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
+
+from bigjoin.storage.local import take_lock
 
 OWNER = ".owner"
 PREFIX = "bigjoin-"
@@ -60,7 +61,7 @@ def _lock(folder: Path) -> int | None:
     draft = folder / f"{OWNER}.draft"
     descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take_lock(descriptor)
         os.write(descriptor, _machine().encode())
         draft.rename(folder / OWNER)
     except OSError:
@@ -79,9 +80,8 @@ def _is_abandoned(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.read(descriptor, 1000) == _machine().encode()
-    except OSError:  # its owner lives
+        return take_lock(descriptor) and os.read(descriptor, 1000) == _machine().encode()
+    except OSError:  # there are no locks here
         return False
     finally:
         os.close(descriptor)

@@ -1,0 +1,106 @@
+"""The two formats of files that hold data: NumPy for arrays, Arrow (uncompressed IPC files) for tables."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+_HEADER_BYTES = 128
+"""Of a NumPy file with an array of one dimension."""
+
+_parsing = Lock()
+"""NumPy parses the header of a file with Python's parser, which in Python 3.11 must not run in two threads at once."""
+
+
+def array_in(content: NDArray[np.uint8]) -> NDArray[Any]:
+    """Return the one array that the bytes of a NumPy file hold, without a copy; raise ValueError if they do not."""
+    source = _HeaderBytes(content)
+    with _parsing:
+        version = npy.read_magic(source)
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+        if read is None:
+            raise ValueError(f"NumPy's format {version} is not read")
+        shape, fortran, dtype = read(source)
+    if len(shape) != 1 or fortran or dtype.hasobject or shape[0] < 0:
+        raise ValueError("not one plain array")
+    if source.at + shape[0] * dtype.itemsize != len(content) or source.at % max(1, dtype.itemsize):
+        raise ValueError("not as long as its header says")
+    return np.asarray(content[source.at :].view(dtype) if shape[0] else np.empty(0, dtype))
+
+
+class _HeaderBytes:
+    """Bytes in memory, read as NumPy reads a header."""
+
+    def __init__(self, content: NDArray[np.uint8]) -> None:
+        self.content, self.at = content, 0
+
+    def read(self, count: int = -1, /) -> bytes:
+        found = self.content[self.at : None if count < 0 else self.at + count].tobytes()
+        self.at += len(found)
+        return found
+
+
+def table_in(content: NDArray[np.uint8]) -> pa.Table:
+    """Return the table that the bytes of an Arrow file hold, without a copy; raise ArrowException if they do not."""
+    return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(content))).read_all()
+
+
+def map_array(file: str | Path) -> NDArray[Any]:
+    """Return the array in a file that this build has written: a plain view of mapped pages, as np.memmap is slow to slice."""
+    with _parsing:
+        return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+
+
+def map_table(file: str | Path) -> pa.Table:
+    """Return the table in a file that this build has written, mapped."""
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def write_table(table: pa.Table, file: str | Path) -> None:
+    """Write a table as an Arrow file that can be mapped."""
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def new_file(folder: str, purpose: str, suffix: str) -> str:
+    """Return a path in a folder that nobody else uses."""
+    return f"{folder}/{purpose}-{uuid.uuid4().hex}{suffix}"
+
+
+def save_new(array: NDArray[Any], folder: str, purpose: str) -> str:
+    """Write an array to a file of its own, and return its path."""
+    file = new_file(folder, purpose, ".npy")
+    np.save(file, array)
+    return file
+
+
+def create_array(file: str | Path, dtype: np.dtype[Any], size: int) -> None:
+    """Create a NumPy file whose contents are written in place, by `write_slice`."""
+    with Path(file).open("wb") as sink:
+        npy.write_array_header_1_0(sink, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)})
+        assert sink.tell() == _HEADER_BYTES
+        sink.truncate(_HEADER_BYTES + size * dtype.itemsize)
+
+
+def write_slice(file: str | Path, first: int, values: NDArray[Any]) -> None:
+    """Write values into a NumPy file, from a position on; not through a map, which could not report a full disk."""
+    with Path(file).open("r+b") as sink:
+        sink.seek(_HEADER_BYTES + first * values.dtype.itemsize)
+        sink.write(np.ascontiguousarray(values).data)
+
+
+def zeros_on_disk(folder: str, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array of zeros that the system may write out to a file if memory is short."""
+    file = Path(new_file(folder, "zeros", ".bin"))
+    with file.open("wb") as sink:
+        os.posix_fallocate(sink.fileno(), 0, size * dtype.itemsize)  # a map could not report a full disk
+    return np.memmap(file, dtype, "r+", shape=(size,))

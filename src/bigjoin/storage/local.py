@@ -1,0 +1,220 @@
+"""Storage in the local file system. Nothing below the root is opened through links; the root itself may be one.
+
+A link could lead a reader to a pipe, or a writer to somebody else's file.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from bigjoin.errors import IndexFormatError
+from bigjoin.storage.interface import FileStatus, LockHeldError, Storage, StoredFile
+
+LOCK_PAUSE = 0.05
+"""Seconds between two attempts to take a lock."""
+LOCK_BYTES = 100
+"""Bytes of a lock file: who holds it."""
+
+
+class MappedBytes(np.ndarray[Any, Any]):
+    """The mapped pages of a file, or a part of them; `filename` is the file, for whoever maps it again."""
+
+    filename: str | None = None
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.filename = getattr(other, "filename", None)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStorage:
+    """A directory."""
+
+    root: Path
+
+    def address(self, name: str) -> str:
+        return str(self.root.resolve() / name)
+
+    def exists(self, name: str) -> bool:
+        return os.path.lexists(self.root / name)
+
+    def is_folder(self, name: str = "") -> bool:
+        return (self.root / name).is_dir() and not (name and (self.root / name).is_symlink())
+
+    def status(self, name: str) -> FileStatus:
+        return _status((self.root / name).lstat())
+
+    def list(self, folder: str = "") -> dict[str, FileStatus]:
+        with os.scandir(self.root / folder) as entries:
+            found = {entry.name: _status(entry.stat(follow_symlinks=False)) for entry in entries}
+        return dict(sorted(found.items()))
+
+    def read(self, name: str, first: int = 0, last: int | None = None) -> bytes:
+        with self._open(name) as source:
+            source.seek(first)
+            return source.read(-1 if last is None else max(0, last - first))
+
+    def map(self, name: str) -> StoredFile:
+        """Map a file, with Arrow: each of Python's own maps keeps a descriptor, and an index may have more files than those."""
+        with self._open(name) as source:
+            found = _status(os.fstat(source.fileno()))
+            if not found.bytes:
+                return StoredFile(np.empty(0, np.uint8), found)
+            with pa.memory_map(f"/dev/fd/{source.fileno()}") as pages:
+                mapped = np.frombuffer(pages.read_buffer(), np.uint8).view(MappedBytes)
+            mapped.filename = str(self.root / name)
+            return StoredFile(mapped, found)
+
+    def create_folder(self, name: str) -> Path:
+        folder = self.root / name
+        folder.mkdir(parents=True)
+        return folder
+
+    def sync(self, name: str = "") -> None:
+        descriptor = os.open(self.root / name, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def publish(self, name: str, content: bytes) -> None:
+        draft = f".{name}.{uuid.uuid4().hex[:12]}"
+        with self._open(draft, "wb", os.O_WRONLY | os.O_CREAT | os.O_EXCL) as sink:
+            sink.write(content)
+        self.sync(draft)
+        (self.root / draft).replace(self.root / name)
+        self.sync()
+
+    def write_from(self, name: str, position: int, content: bytes) -> None:
+        with self._open(name, "r+b", os.O_RDWR | os.O_CREAT) as sink:
+            os.ftruncate(sink.fileno(), position)
+            if os.pwrite(sink.fileno(), content, position) < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(sink.fileno())
+
+    def move(self, name: str, target: str) -> None:
+        (self.root / target).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).rename(self.root / target)
+
+    def adopt(self, name: str, source: Storage, source_name: str) -> None:
+        target, original = self.root / name, source.root / source_name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(original, target)
+        except OSError:  # another file system
+            shutil.copyfile(original, target)
+
+    def remove(self, name: str) -> int:
+        path = self.root / name
+        if path.is_symlink() or not path.is_dir():
+            with suppress(FileNotFoundError):
+                freed = path.lstat().st_size
+                path.unlink()
+                return freed
+            return 0
+        freed = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
+        shutil.rmtree(path, ignore_errors=True)
+        return freed
+
+    @contextmanager
+    def locked(self, name: str, *, patience: float = 0.0) -> Iterator[None]:
+        until = time.monotonic() + patience
+        while True:
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+                lock = self._open(name, "r+b", os.O_RDWR | os.O_CREAT)
+            except FileNotFoundError:  # the root was removed since, by a writer that failed
+                continue
+            with lock:
+                descriptor = lock.fileno()
+                self._check_lock(name, descriptor)
+                if not take_lock(descriptor):
+                    if time.monotonic() >= until:
+                        raise LockHeldError(os.pread(descriptor, LOCK_BYTES, 0).decode(errors="replace").strip())
+                    time.sleep(LOCK_PAUSE)
+                elif self._is_still(name, descriptor):
+                    try:
+                        _name_holder(descriptor, f"process {os.getpid()} on {os.uname().nodename}")
+                        yield
+                    finally:
+                        _name_holder(descriptor, "")
+                    return
+
+    def _open(self, name: str, mode: str = "rb", flags: int = os.O_RDONLY) -> BinaryIO:
+        """Open a regular file below the root; raise IndexFormatError if a link or something else is there."""
+        *folders, file = PurePosixPath(name).parts
+        at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for folder in folders:
+                below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+                os.close(at)
+                at = below
+            descriptor = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644, dir_fd=at)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) and self._has_link(name):
+                raise self._refused(name, "is a link") from None
+            raise
+        finally:
+            os.close(at)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise self._refused(name, "is no regular file")
+        return os.fdopen(descriptor, mode)  # type: ignore[return-value]
+
+    def _has_link(self, name: str) -> bool:
+        parts = PurePosixPath(name).parts
+        return any(self.root.joinpath(*parts[: depth + 1]).is_symlink() for depth in range(len(parts)))
+
+    def _refused(self, name: str, what: str) -> IndexFormatError:
+        return IndexFormatError(f"{self.root / name} {what}: inside an index nothing is opened through links; remove it")
+
+    def _check_lock(self, name: str, descriptor: int) -> None:
+        """Refuse a lock that is another name of some other file, or that somebody keeps something in."""
+        found = os.fstat(descriptor)
+        if found.st_nlink > 1 or found.st_size > LOCK_BYTES:
+            raise IndexFormatError(f"{self.root / name} is no lock of ours: it has other names, or something in it; remove it")
+
+    def _is_still(self, name: str, descriptor: int) -> bool:
+        """Tell whether an opened file still has its name."""
+        with suppress(OSError):
+            return (self.root / name).lstat().st_ino == os.fstat(descriptor).st_ino
+        return False
+
+
+def storage_at(root: str | Path) -> Storage:
+    """Return the store that a path leads to: today the local file system, whatever the path."""
+    return LocalStorage(Path(root))
+
+
+def take_lock(descriptor: int) -> bool:
+    """Lock an opened file for as long as it stays open; tell whether that worked, or somebody else has it locked."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _name_holder(descriptor: int, holder: str) -> None:
+    """Write into a lock who holds it; blanks take the place of what was there, so that nothing is ever cut off."""
+    with suppress(OSError):  # a full disk
+        os.pwrite(descriptor, holder[: LOCK_BYTES - 1].ljust(LOCK_BYTES - 1).encode()[: LOCK_BYTES - 1] + b"\n", 0)
+
+
+def _status(found: os.stat_result) -> FileStatus:
+    is_file, is_folder = stat.S_ISREG(found.st_mode), stat.S_ISDIR(found.st_mode)
+    version = (found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns)
+    return FileStatus("file" if is_file else "folder" if is_folder else "other", found.st_size, version)

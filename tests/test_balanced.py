@@ -157,7 +157,7 @@ def test_batches_keep_the_bounds_of_the_proof(tmp_path):
 def test_no_worker_holds_the_list_of_a_hub(tmp_path, monkeypatch):
     monkeypatch.setattr(lookups, "CHUNK", 1000)  # which cuts lists
     index = build_index(table_of(Hubs(5000, 30_000, hubs=2)), tmp_path / "index", directed=False)
-    trie = index.extensions("edge", (0, 1))
+    trie = index.trie("edge", (0, 1))
     for workers in (16, 64):
         held = entries_of_workers(trie, Dealing(workers, 2, 9))
         assert held.sum() == entries(trie)
@@ -295,7 +295,7 @@ def test_equal_lookups_travel_once(kind):
 @pytest.mark.parametrize("workers", [1, 2, 7, 64])
 def test_extensions_are_resolved_by_all_workers_alike(workers, tmp_path):
     index = scattered(tmp_path, vertices=12, edges=700)
-    trie = index.extensions("edge", (0, 1))
+    trie = index.trie("edge", (0, 1))
     dealing, load = Dealing(workers, min(3, workers), 7), np.zeros(workers, np.int64)
     keys = np.array([[3, 1, 3, 0, 1, 3, 9]], np.uint32)
     starts = np.array([5, 0, 2, 11, 3, 4, 1])

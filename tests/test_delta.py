@@ -26,7 +26,7 @@ from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import delta_plan, plan
 from bigjoin.query.nest import Term, nest_of
-from bigjoin.query.plan import Version
+from bigjoin.query.read import Version
 from bigjoin.query.statistics import assumed_graph
 from tests.dataflow import Balanced, Simulated
 from tests.oracles import naive
@@ -224,9 +224,9 @@ def test_all_epochs_together_explore_no_more_than_one_static_run(name, directed,
 
 def test_atoms_before_read_the_new_version_and_atoms_after_the_old_one():
     plans = delta_plan(parse("q(a,b,c) := edge(a,b), edge(b,c), edge(a,c)"), assumed_graph(symmetric=False), listing=False)
-    versions = [[e.version for step in dq.plan.steps for e in step.extenders] for dq in plans.queries]
+    versions = [[e.atom.version for step in dq.plan.steps for e in step.extenders] for dq in plans.queries]
     assert versions == [[Version.OLD] * 2, [Version.NEW, Version.OLD], [Version.NEW] * 2]
-    assert all(dq.plan.seed.extender.version is Version.DELTA for dq in plans.queries)
+    assert all(dq.plan.seed.extender.atom.version is Version.DELTA for dq in plans.queries)
 
 
 @pytest.mark.parametrize(("name", "orbits"), [("triangle", 1), ("4-clique", 1), ("5-clique", 1), ("diamond", 1), ("house", 4)])

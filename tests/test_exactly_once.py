@@ -35,7 +35,7 @@ from bigjoin.joins import compiled
 from bigjoin.joins.changes import CHANGE
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan
-from bigjoin.query.query import Property
+from bigjoin.query.terms import Property
 from bigjoin.streaming import monitor
 from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.monitor import Monitor, Watched
@@ -246,10 +246,10 @@ class Place:
         """The edges that the index has come to, with what they have."""
         index = settled(Index.open(self.index))
         verify(index)
-        ids, trie = index.dictionaries["vertex"], index.extensions("edge", (0, 1))
+        ids, trie = index.dictionaries["vertex"], index.trie("edge", (0, 1))
         if len(self.scenario.columns) == 2:
             return sorted(zip(*(ids.decode(c).to_pylist() for c in trie.tuples(np.arange(len(trie)))), strict=True))
-        trie = index.extensions("edge", (0, 1, 2))
+        trie = index.trie("edge", (0, 1, 2))
         src, dst, rows = trie.tuples(np.arange(len(trie)))
         weights = index.properties("edge edge")["weight"].take(pa.array(rows)).to_pylist()
         return sorted(zip(ids.decode(src).to_pylist(), ids.decode(dst).to_pylist(), weights, strict=True))

@@ -125,7 +125,7 @@ def test_heavy_codes_are_those_with_more_than_a_part_of_a_share(skewed):
         assert [np.flatnonzero(marks).tolist() for marks in heavy.marks] == [[hub]] * 3
         assert heavy.has(0, np.array([hub, hub + 1, 4000], np.uint32)).tolist() == [True, False, False]
     everything = find_heavy(bound, 2, threshold=0)
-    degrees = tuples_of_codes(index.extensions("edge", (0, 1)))
+    degrees = tuples_of_codes(index.trie("edge", (0, 1)))
     assert everything.has(0, np.arange(4001))[degrees > 0].all()
 
 

@@ -38,7 +38,7 @@ def index(tmp_path):
 
 
 def edges_of(index):
-    trie = index.extensions("edge", (0, 1))
+    trie = index.trie("edge", (0, 1))
     ids = index.dictionaries["vertex"]
     columns = [ids.decode(column).to_pylist() for column in trie.tuples(np.arange(len(trie)))]
     return sorted(zip(*columns, strict=True))
@@ -59,7 +59,7 @@ def test_codes_fall_with_degree_and_ties_follow_the_ids(index):
 
 
 def test_forward_and_reverse_hold_the_same_edges(index):
-    reverse = index.extensions("edge", (1, 0))
+    reverse = index.trie("edge", (1, 0))
     dst, src = reverse.tuples(np.arange(len(reverse)))
     ids = index.dictionaries["vertex"]
     assert sorted(zip(ids.decode(src).to_pylist(), ids.decode(dst).to_pylist(), strict=True)) == edges_of(index)
@@ -132,7 +132,7 @@ def test_shards_change_where_lists_lie_and_nothing_else(index, tmp_path, shards)
     assert dealt.shards == shards
     assert edges_of(dealt) == edges_of(index)
     for columns in ((0, 1), (1, 0)):
-        one, other = index.extensions("edge", columns), dealt.extensions("edge", columns)
+        one, other = index.trie("edge", columns), dealt.trie("edge", columns)
         for code in range(4):
             nodes = [trie.nodes([np.array([code], np.uint32)], 1)[0] for trie in (one, other)]
             lists = [t.values[t.offsets[n] : t.offsets[n + 1]].tolist() for t, n in zip((one, other), nodes, strict=True)]

@@ -61,7 +61,7 @@ def build_index(*arguments, **options):
 
 def decoded(index: Index, relation: str, columns: tuple[int, ...]) -> list[tuple]:
     """The tuples of a trie in the relation's own column order, with ids."""
-    trie = index.extensions(relation, columns)
+    trie = index.trie(relation, columns)
     found = dict(zip(columns, trie.tuples(np.arange(len(trie))), strict=True))
     ids = index.dictionaries["vertex"]
     return sorted(zip(*(ids.decode(found[c]).to_pylist() if c < 2 else found[c].tolist() for c in sorted(found)), strict=True))
@@ -131,7 +131,7 @@ def test_an_index_holds_what_its_tables_hold(rows, kind, directed, shards, keep,
             )
             found = index.properties("vertex")
             assert found["size"].to_pylist() == [of_vertices.get(v, (None, None))[1] for v in wanted]
-            odd = index.extensions("odd", (0,)).values.tolist() if "odd" in labels else []
+            odd = index.trie("odd", (0,)).values.tolist() if "odd" in labels else []
             assert odd == [code for code, v in enumerate(wanted) if of_vertices.get(v, (None,))[0] == "odd"]
         with writing(Path(folder) / "again") as writer:
             content = copy(index, writer.folder, in_turn, directed=directed, shards=shards + 1, part=PART)
@@ -170,7 +170,7 @@ def test_wide_codes_give_the_same_index(rows, directed, shards):
                 index = build_index(edges, Path(folder) / str(narrow), directed=directed, shards=shards, parallel=True)
                 verify(index)
             found.append([decoded(index, "edge", columns) for columns in ((0, 1), (1, 0), (0, 1, 2))])
-            assert index.extensions("edge", (0, 1)).values.dtype == index.manifest.codes
+            assert index.trie("edge", (0, 1)).values.dtype == index.manifest.codes
         assert index.manifest.codes == ("uint64" if max(index.statistics.domains.values()) >= 2 else "uint32")
     assert found[0] == found[1]
 

@@ -89,7 +89,7 @@ def test_a_killed_build_leaves_a_whole_index_or_none(tmp_path, kills, where, lon
         opened += 1
         verify(index)
         assert edges_of(index) in known
-        rows = index.extensions("edge", (0, 1, 2))
+        rows = index.trie("edge", (0, 1, 2))
         assert sorted(rows.tuples(np.arange(len(rows)))[2].tolist()) == list(range(len(edges_of(index))))
     assert opened > kills // 3
 

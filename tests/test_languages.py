@@ -9,8 +9,9 @@ import pytest
 from bigjoin.errors import DisconnectedError, QueryError, UnknownQueryError
 from bigjoin.languages import named, parse
 from bigjoin.planner import plan
-from bigjoin.query.query import Atom, Comparison, Constant, Property
+from bigjoin.query.query import Atom, Comparison
 from bigjoin.query.statistics import assumed_graph
+from bigjoin.query.terms import Constant, Property
 
 
 def test_a_rule_is_its_head_atoms_and_filters():

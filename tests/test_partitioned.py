@@ -140,7 +140,7 @@ def test_lists_that_neighbours_propose_travel_once(tmp_path):
     """A hub with many leaves: each of its seeds proposes the same list."""
     hub = [(0, i) for i in range(1, 200)] + [(i, 200 + i % 7) for i in range(1, 200)] + [(i, i + 1) for i in range(1, 199)]
     index = build_index(pa.table({"src": [a for a, _ in hub], "dst": [b for _, b in hub]}), tmp_path / "index")
-    values = index.extensions("edge", (0, 1)).values
+    values = index.trie("edge", (0, 1)).values
     block = Proposals(
         np.array([[0] * 5, [1, 2, 3, 4, 5]], np.uint32),
         np.array([0, 1, 2, 3, 4]),
@@ -220,7 +220,7 @@ def test_the_deepest_step_with_enough_work_goes_next():
 
 def test_tuples_are_dealt_out_evenly(tmp_path):
     index = scattered(tmp_path, vertices=500, edges=5000, shards=3)
-    trie = index.extensions("edge", (0, 1))
+    trie = index.trie("edge", (0, 1))
     for workers in (1, 3, 7, 64):
         tuples = tuples_of_workers(trie, workers)
         assert tuples.sum() == len(trie)

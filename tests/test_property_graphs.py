@@ -27,9 +27,9 @@ from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
-from bigjoin.query.plan import Version
-from bigjoin.query.query import Property
+from bigjoin.query.read import Read
 from bigjoin.query.statistics import ListStatistics, RelationStatistics, Statistics
+from bigjoin.query.terms import Property
 from tests.oracles import naive
 from tests.treatments import locally, plain
 
@@ -114,7 +114,7 @@ class PropertyGraph:
         def relation(name, domains, orders, rows=None):
             tuples = self.tuples(name, len(domains))
             loops = sum(len(set(t[:2])) == 1 for t in tuples) if len(domains) > 1 else 0
-            lists = {columns: self.extensions(name, columns).statistics() for columns in orders}
+            lists = {columns: self.trie(name, columns).statistics() for columns in orders}
             return RelationStatistics(domains, len(tuples), not self.directed and len(domains) > 1, loops, lists, rows)
 
         ends = ("vertex", "vertex")
@@ -128,7 +128,10 @@ class PropertyGraph:
             {domain: {n: str(column.type) for n, column in columns.items()} for domain, columns in self.columns.items()},
         )
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
+    def extensions(self, read: Read, columns: tuple[int, ...]) -> Trie:
+        return self.trie(read.relation, columns)
+
+    def trie(self, relation: str, columns: tuple[int, ...]) -> Trie:
         assert columns in {"pays": {(0,), (1,), (0, 1), (1, 0), (0, 1, 2)}, "person": {(0,)}}.get(
             relation, {(0,), (1,), (0, 1), (1, 0)}
         )

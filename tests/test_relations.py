@@ -16,7 +16,7 @@ from bigjoin.index.trie import Trie, build_trie
 from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
 from bigjoin.planner import plan
-from bigjoin.query.plan import Version
+from bigjoin.query.read import Read
 from bigjoin.query.statistics import RelationStatistics, Statistics
 from tests.oracles import naive
 from tests.treatments import locally, plain
@@ -42,8 +42,8 @@ class InMemory:
             {"id": len(IDS)},
         )
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
-        tuples = sorted(self.relations[relation])
+    def extensions(self, read: Read, columns: tuple[int, ...]) -> Trie:
+        tuples = sorted(self.relations[read.relation])
         return build_trie([np.array([IDS.index(t[c]) for t in tuples], np.uint32) for c in columns], len(IDS))
 
 

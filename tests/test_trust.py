@@ -207,7 +207,7 @@ def test_a_note_is_revoked_by_what_contradicts_it(index, monkeypatch):
     """Bits rot without the system's knowledge: what --verify finds is not believed again."""
     monkeypatch.setattr(records, "NOTED", 0)
     records._remembered.clear()
-    Index.open(index.path).extensions("edge", (0, 1))
+    Index.open(index.path).trie("edge", (0, 1))
     found = crafted(index, "0-1.values", fallen)
     verified = records.is_noted
     monkeypatch.setattr(records, "is_noted", lambda claim: True)
@@ -215,7 +215,7 @@ def test_a_note_is_revoked_by_what_contradicts_it(index, monkeypatch):
         verify(found)
     monkeypatch.setattr(records, "is_noted", verified)
     with pytest.raises(IndexFormatError, match="do not rise"):
-        Index.open(index.path).extensions("edge", (0, 1))
+        Index.open(index.path).trie("edge", (0, 1))
 
 
 def test_what_was_made_of_unverified_files_is_not_taken_for_verified(index, monkeypatch):
@@ -241,12 +241,12 @@ def test_files_are_read_whole_once_on_a_machine(index, monkeypatch):
     for expected in (True, False, False):
         records._remembered.clear()
         looked.clear()
-        Index.open(index.path).extensions("edge", (0, 1))
+        Index.open(index.path).trie("edge", (0, 1))
         assert bool(looked) is expected
     file = next(index.path / name for name in index.manifest.files if "0-1.values" in name)
     os.utime(file)  # touched, be it in no way that changes its content
     records._remembered.clear()
-    Index.open(index.path).extensions("edge", (0, 1))
+    Index.open(index.path).trie("edge", (0, 1))
     assert [Path(name).name for name in looked] == ["edge.0-1.values.npy"]
 
 
@@ -254,7 +254,7 @@ def test_notes_lie_outside_the_index_and_last_for_a_while(index, monkeypatch, tm
     monkeypatch.setattr(records, "NOTED", 0)
     records._remembered.clear()
     before = sorted(p.name for p in index.path.rglob("*"))
-    Index.open(index.path).extensions("edge", (0, 1))
+    Index.open(index.path).trie("edge", (0, 1))
     assert sorted(p.name for p in index.path.rglob("*")) == before
     notes = list((tmp_path / "notes").iterdir())
     assert notes

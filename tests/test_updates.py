@@ -197,7 +197,7 @@ def follow(seed, folder):
 def check_edges(index, model):
     """The index holds what the model does, and is sound."""
     verify(index)
-    trie, dictionary = index.extensions("edge", (0, 1)), index.dictionaries["vertex"]
+    trie, dictionary = index.trie("edge", (0, 1)), index.dictionaries["vertex"]
     columns = [dictionary.decode(column).to_pylist() for column in trie.tuples(np.arange(len(trie)))]
     assert set(zip(*columns, strict=True)) == {t for t in model.tuples if len(t) == 2}
 
@@ -351,7 +351,7 @@ def test_an_epoch_that_is_interrupted_leaves_nothing_begun(tmp_path, monkeypatch
         mine.apply(updates((1, 3, "+"), (1, 2, "-")))
     assert mine.apply(updates((1, 3, "+"), (2, 1, "+"))).count == 3  # counted from the first epoch on
     assert verify(Index.open(tmp_path / "index")) > 0
-    assert len(settled(Index.open(tmp_path / "index")).extensions("edge", (0, 1))) == 6
+    assert len(settled(Index.open(tmp_path / "index")).trie("edge", (0, 1))) == 6
 
 
 def test_an_epoch_waits_for_who_writes_the_index(tmp_path):

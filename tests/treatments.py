@@ -24,7 +24,8 @@ from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.nest import CountPlan, Term, nest_of
 from bigjoin.query.plan import Plan
-from bigjoin.query.query import Constant, Property, Query
+from bigjoin.query.query import Query
+from bigjoin.query.terms import Constant, Property
 from tests.case_file import Question
 from tests.dataflow import Balanced, Simulated
 from tests.oracles import duckdb, naive

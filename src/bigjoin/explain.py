@@ -11,8 +11,9 @@ from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
-from bigjoin.query.query import Property, Query, attribute_of
+from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics, assumed_graph
+from bigjoin.query.terms import Property, attribute_of
 
 _MEANING = {
     (False, False, False): "every binding of the attributes that satisfies the atoms (homomorphisms)",
@@ -38,7 +39,7 @@ def explain(
     properties = [term.name for term in terms if isinstance(term, Property)]
     known = statistics or assumed_graph(symmetric=undirected, properties=properties)
     parts = [resolve_relations(branch, known) for branch in branches(query)]
-    read = {(atom.relation, len(atom.attributes)): atom for atom in parts[0].positive}
+    read = {atom.read: atom for atom in parts[0].positive}
     lines = [str(query), "", f"matches: {_MEANING[query.injective, query.unique, query.induced]}"]
     if any(known.of(atom).symmetric for atom in read.values()):
         lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
@@ -58,7 +59,7 @@ def explain(
             relation = statistics.of(atom)
             lists = max((entry.longest for entry in relation.lists.values()), default=0)
             sizes = ", ".join(f"{statistics.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
-            name = atom.relation + " with edge ids" * (relation is not statistics.relation(atom.relation))
+            name = f"{atom.read}" + " with edge ids" * (relation is not statistics.relation(atom))
             lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
         what = "bindings of what must hold" if query.optional else "matches"
         lines.append(f"AGM bound: {agm_bound(query, statistics):,.0f} {what} at most")
@@ -105,7 +106,7 @@ def _rewriting(query: Query, chosen: Plan, statistics: Statistics) -> list[str]:
     """Return what a query becomes where its plan reads materialised relations, and what these are."""
     steps = [e for step in chosen.steps for e in (*step.extenders, *step.checks)]
     read = dict.fromkeys(e.atom for e in (chosen.seed.extender, *chosen.seed.checks, *steps) if not e.atom.negated)
-    stored = {atom.relation: statistics.relation(atom.relation) for atom in read}
+    stored = {str(atom.read): statistics.relation(atom) for atom in read}
     stored = {name: relation for name, relation in stored.items() if relation.definition is not None}
     if not stored:
         return []

@@ -32,8 +32,9 @@ from bigjoin.planner.order_attributes import components
 from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.plan import Plan
-from bigjoin.query.query import Atom, Property, Query
+from bigjoin.query.query import Atom, Query
 from bigjoin.query.statistics import Statistics
+from bigjoin.query.terms import Property
 
 RANGES = 64
 """Ranges of seeds, each of which a task joins at once."""
@@ -195,7 +196,7 @@ def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
 
 def _is_plain(query: Query) -> bool:
     """Tell whether a query is connected atoms and nothing else, with all attributes in its head: what plans can make use of."""
-    relations = all(not atom.negated and "[" not in atom.relation for atom in query.atoms)
+    relations = all(not atom.negated and atom.view is None for atom in query.atoms)
     return relations and len(components(query.atoms)) == 1 and not (query.filters or query.injective or query.projects)
 
 
@@ -204,7 +205,7 @@ def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
     head = [str(attribute) for attribute in query.head]
 
     def form(atom: Atom) -> tuple[str, tuple[str, ...]]:
-        symmetric = statistics.relation(atom.relation).symmetric
+        symmetric = statistics.relation(atom).symmetric
         ends = sorted(atom.attributes[:2]) if symmetric else atom.attributes[:2]
         return atom.relation, (*ends, *atom.attributes[2:])
 

@@ -34,7 +34,6 @@ from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Extender, Plan, Step
 from bigjoin.query.query import Atom, Query
-from bigjoin.query.view import view_of
 from bigjoin.spark.failures import told
 from bigjoin.spark.ingest import runner
 from bigjoin.spark.read import frame_schema, read_frame, spool
@@ -269,11 +268,11 @@ def _read_orders(query: Query, encoded: Encoded) -> Iterator[tuple[str, tuple[in
     for term in terms:
         extenders += _extenders(loop.step for loop in term.root.walk())
     for extender in extenders:
-        view = view_of(extender.atom.relation)
+        relation, view = extender.atom.relation, extender.atom.view
         if view is None:
-            yield extender.atom.relation, extender.columns
+            yield relation, extender.columns
         elif not view.constants:
-            yield view.relation, tuple(view.kept[c] for c in extender.columns)
+            yield relation, tuple(view.kept[c] for c in extender.columns)
 
 
 def _extenders(steps: Iterable[Step]) -> list[Extender]:
@@ -314,7 +313,7 @@ def _of_index(index: Index, name: str) -> pa.Table:
     relation = name if name in known else own[0]
     statistics = known[relation]
     order = min(order for order in statistics.lists if len(order) == statistics.arity)
-    trie = index.extensions(relation, order)
+    trie = index.trie(relation, order)
     columns = trie.tuples(np.arange(len(trie)))
     names = statistics.columns or tuple(f"c{i + 1}" for i in range(statistics.arity))
     decoded = {names[c]: index.dictionaries[statistics.domains[c]].decode(columns[order.index(c)]) for c in range(len(order))}

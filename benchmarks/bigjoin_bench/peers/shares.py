@@ -26,8 +26,8 @@ from bigjoin.joins.compiled import Counting
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan
 from bigjoin.query.nest import CountPlan
-from bigjoin.query.plan import Version
 from bigjoin.query.query import Query
+from bigjoin.query.read import Read
 from bigjoin.query.statistics import RelationStatistics, Statistics
 from bigjoin.spark.exchange import RECEIPT, ROW, exchange, exchanging
 from bigjoin_bench.peers.bigjoin import Bigjoin
@@ -94,7 +94,7 @@ class Cube:
 
     def deal(self, task: int) -> Iterator[pa.RecordBatch]:
         """Give the copies of a task's part of the edges, each with the cell that it goes to."""
-        trie = self.index.extensions("edge", (0, 1))
+        trie = self.index.trie("edge", (0, 1))
         bounds = np.linspace(0, len(trie), self.tasks + 1).astype(np.int64)
         ends = trie.tuples(np.arange(bounds[task], bounds[task + 1]))
         sequence = 0
@@ -160,9 +160,9 @@ class Fragments:
     def dictionaries(self) -> Mapping[str, RowNumbers]:
         return {VERTEX: RowNumbers(self.size)}
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
+    def extensions(self, read: Read, columns: tuple[int, ...]) -> Trie:
         """Return the trie of a relation in a column order."""
-        del version, width
+        relation = read.relation
         if (relation, columns) not in self._tries:
             rows = self.columns[relation]
             self._tries[relation, columns] = build_trie([rows[c] for c in columns], self.size)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.values import Column, constant, plain, take
-from bigjoin.query.query import Value
+from bigjoin.query.terms import Value
 
 NARROW = 2**32
 """Domains below this size have codes of 32 bits."""

@@ -25,10 +25,10 @@ from bigjoin.index.manifest import read_manifest
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, build_trie, single_list
 from bigjoin.index.trust import OFFSETS, RANKS, verify_late, verify_relation
-from bigjoin.query.plan import Version
-from bigjoin.query.query import Atom, Constant
+from bigjoin.query.query import Atom
+from bigjoin.query.read import Read, View
 from bigjoin.query.statistics import GRAPH, Definition, RelationStatistics, Statistics
-from bigjoin.query.view import View, view_of
+from bigjoin.query.terms import Constant
 from bigjoin.storage import FileStatus, Storage, StoredFile, storage_at
 from bigjoin.storage.arrays import array_in, table_in
 
@@ -53,7 +53,7 @@ class Index:
     manifest: Manifest
     verifies: bool = True
     """Whether arrays are verified before anybody reads them; if not, a damaged file may end the process."""
-    _tries: dict[tuple[str, tuple[int, ...]], Trie] = field(default_factory=dict, compare=False, repr=False)
+    _tries: dict[tuple[str, View | None, tuple[int, ...]], Trie] = field(default_factory=dict, compare=False, repr=False)
     _files: dict[str, StoredFile] = field(default_factory=dict, compare=False, repr=False)
     verified: set[tuple[str, str]] = field(default_factory=set, compare=False, repr=False)
     _leaves_out_runs: bool = False
@@ -114,34 +114,36 @@ class Index:
         entry = self.manifest.relations[name]
         return entry.rows if entry.rows is not None and width > len(entry.domains) else entry
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
-        """Return the trie of a relation in a column order, which may be shorter than the relation is wide."""
-        del version, width  # what was compacted is the same at every version, and pairs are those that have rows
-        assert not self.runs or self.statistics.relations[relation].arity == 1, "runs of updates are read through Versions"
-        if (relation, columns) not in self._tries:
-            view = view_of(relation)
-            made = self._map_trie(relation, columns) if view is None else self._view(view, columns)
-            self._tries[relation, columns] = made
-        return self._tries[relation, columns]
+    def extensions(self, read: Read, columns: tuple[int, ...]) -> Trie:
+        """Return the lists of what an extender reads; without runs, versions are the same, and pairs are those with rows."""
+        return self.trie(read.relation, columns, read.view)
 
-    def _view(self, view: View, columns: tuple[int, ...]) -> Trie:
+    def trie(self, relation: str, columns: tuple[int, ...], view: View | None = None) -> Trie:
+        """Return the trie of a relation, or of a view, in a column order, which may be shorter than the relation is wide."""
+        assert not self.runs or self.statistics.relations[relation].arity == 1, "runs of updates are read through Versions"
+        key = (relation, view, columns)
+        if key not in self._tries:
+            self._tries[key] = self._map_trie(relation, columns) if view is None else self._view(relation, view, columns)
+        return self._tries[key]
+
+    def _view(self, relation: str, view: View, columns: tuple[int, ...]) -> Trie:
         """Return the trie of a view in a column order: one that the index holds, or part of one, or one made here and now."""
-        entry = self.manifest.relations[view.relation]
+        entry = self.manifest.relations[relation]
         wanted = tuple(view.kept[c] for c in columns)
-        codes = {column: self.code(view.relation, column, constant) for column, constant in view.constants}
+        codes = {column: self.code(relation, column, constant) for column, constant in view.constants}
         with suppress(IndexFormatError):
             if view.equal:
                 pass
             elif not codes:
-                return self._map_trie(view.relation, wanted)
+                return self._map_trie(relation, wanted)
             elif len(wanted) == 1 and None not in codes.values():
-                lists = self._map_trie(view.relation, (*codes, *wanted))
+                lists = self._map_trie(relation, (*codes, *wanted))
                 node = int(lists.nodes([np.array([code]) for code in codes.values()], 1)[0])
                 return single_list(
                     lists.values[lists.offsets[node] : lists.offsets[node + 1]] if node >= 0 else lists.values[:0]
                 )
         order = max(entry.orders, key=len)
-        trie = self.extensions(view.relation, order)
+        trie = self.trie(relation, order)
         tuples = dict(zip(order, trie.tuples(np.arange(len(trie))), strict=True))
         chosen = np.ones(len(trie), np.bool_)
         for column, code in codes.items():

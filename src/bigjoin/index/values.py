@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.kernels.gather import gather
-from bigjoin.query.query import Value
+from bigjoin.query.terms import Value
 
 Column: TypeAlias = pa.ChunkedArray
 """Values by code, in one piece or several."""

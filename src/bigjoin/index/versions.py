@@ -20,9 +20,9 @@ from bigjoin.index.directory import Index
 from bigjoin.index.entries import RunEntry
 from bigjoin.index.runs import Delta, Reading, read_deltas
 from bigjoin.index.trie import Codes, Trie, single_list
-from bigjoin.query.plan import Extender, Version
+from bigjoin.query.plan import Extender
+from bigjoin.query.read import Read, Version, View
 from bigjoin.query.statistics import RelationStatistics, Statistics
-from bigjoin.query.view import View, view_of
 
 
 class Versions:
@@ -39,7 +39,7 @@ class Versions:
             for columns, lists in reading.lists.items():
                 files = index.files_of(name, columns)
                 if files not in tries:
-                    base = index.extensions(name, columns)
+                    base = index.trie(name, columns)
                     tries[files] = ChangingTrie(base, index.statistics.domains[reading.domains[columns[0]]], lists.longest)
                 self.orders[name, width][columns] = tries[files]
 
@@ -117,7 +117,7 @@ class Phase:
     index: Index
     """The index with the epoch in it, which says how large domains are."""
     insert: bool
-    _known: dict[tuple[Reading, tuple[int, ...], Version], Trie] = field(default_factory=dict, compare=False, repr=False)
+    _known: dict[tuple[Read, tuple[int, ...]], Trie] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -144,60 +144,54 @@ class Phase:
         """Return the columns that a domain's values have beside their ids."""
         return self.index.properties(domain)
 
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = Version.NEW, width: int = 0) -> Trie:
-        """Return the lists of a relation at a version; `width` tells an atom that reads rows from one that reads pairs.
+    def extensions(self, read: Read, columns: tuple[int, ...]) -> Trie:
+        """Return the lists of what an extender reads.
 
         Some columns of a delta of rows are not the delta of pairs: a pair may have had a row before.
         """
-        relations = self.statistics.relations
-        version = Version.DELTA if version is Version.LATER else version
-        view = view_of(relation)
-        if view is not None and (view.relation, relations[view.relation].arity) in self.versions.orders:
-            asked = ((relation, 0), columns, version)
-            if asked not in self._known:
-                self._known[asked] = self._view(view, version)
-            return self._known[asked]
-        if view is not None or (relation, relations[relation].arity) not in self.versions.orders:
-            return self.index.extensions(relation, columns)
-        read = (relation, max(relations[relation].arity, len(columns), width))
-        asked = (read, columns, version)
-        if asked not in self._known:
-            self._known[asked] = self._read(read, columns, version)
-        return self._known[asked]
+        arity = self.statistics.relations[read.relation].arity
+        if (read.relation, arity) not in self.versions.orders:
+            return self.index.extensions(read, columns)
+        version = Version.DELTA if read.version is Version.LATER else read.version
+        read = replace(read, version=version, width=max(arity, len(columns), read.width))
+        if (read, columns) not in self._known:
+            self._known[read, columns] = self._trie(read, columns) if read.view is None else self._view(read, read.view)
+        return self._known[read, columns]
 
     def seeds(self, extender: Extender) -> Trie:
         """Return the tuples that a plan is seeded with."""
-        atom = extender.atom
-        return self.extensions(atom.relation, extender.columns, extender.version, len(atom.attributes))
+        return self.extensions(extender.atom.read, extender.columns)
 
-    def _read(self, read: Reading, columns: tuple[int, ...], version: Version) -> Trie:
-        if version is Version.DELTA:
-            trie = self.versions.delta(read, columns, insert=self.insert)
+    def _trie(self, read: Read, columns: tuple[int, ...]) -> Trie:
+        reading = (read.relation, read.width)
+        if read.version is Version.DELTA:
+            trie = self.versions.delta(reading, columns, insert=self.insert)
         else:
-            trie = self.versions.trie(read, columns, self._state(version))
-        if len(columns) == len(self.versions.readings[read].domains):
+            trie = self.versions.trie(reading, columns, self._state(read.version))
+        if len(columns) == len(self.versions.readings[reading].domains):
             return trie
         return trie.roots() if len(columns) == 1 else trie.upper_levels(len(columns))
 
-    def _view(self, view: View, version: Version) -> Trie:
+    def _view(self, read: Read, view: View) -> Trie:
         """Return the one column of a view of pairs: the values that have some pair, or one with a constant."""
         (kept,) = view.kept
-        other, arity = 1 - kept, self.statistics.relations[view.relation].arity
+        other, arity = 1 - kept, self.statistics.relations[read.relation].arity
         assert arity == 2, "views of pairs"
         constants = dict(view.constants)
-        code = self.index.code(view.relation, other, constants[other]) if other in constants else None
-        if version is not Version.DELTA:
-            lists = self.extensions(view.relation, (other, kept) if constants else (kept, other), version)
+        code = self.index.code(read.relation, other, constants[other]) if other in constants else None
+        pairs = replace(read, view=None, width=arity)
+        if read.version is not Version.DELTA:
+            lists = self.extensions(pairs, (other, kept) if constants else (kept, other))
             if not constants:
                 return lists.roots()
             node = int(lists.nodes([np.array([code])], 1)[0]) if code is not None else -1
             return single_list(lists.values[lists.offsets[node] : lists.offsets[node + 1]] if node >= 0 else lists.values[:0])
-        columns = self.extensions(view.relation, (kept, other), version)
+        columns = self.extensions(pairs, (kept, other))
         values, others = columns.tuples(np.arange(len(columns)))
         if constants:
             return single_list(np.unique(values[others == code]) if code is not None else values[:0])
         values = np.unique(values)
-        old, new = (self.extensions(view.relation, (kept, other), v) for v in (Version.OLD, Version.NEW))
+        old, new = (self.extensions(replace(pairs, version=v), (kept, other)) for v in (Version.OLD, Version.NEW))
         nodes = [lists.nodes([values], len(values)).astype(np.int64) for lists in (old, new)]
         there = [lists.offsets[n + 1] > lists.offsets[n] for lists, n in zip((old, new), nodes, strict=True)]
         return single_list(values[there[0] != there[1]])

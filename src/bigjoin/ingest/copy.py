@@ -76,7 +76,7 @@ class ReadTuples:
     def __call__(self, bounds: tuple[int, int]) -> dict[str, Any]:
         statistics = self.index.statistics.relations[self.relation]
         columns = (0, 1) if statistics.rows is None else (0, 1, 2)
-        tuples = self.index.extensions(self.relation, columns).tuples(np.arange(*bounds))
+        tuples = self.index.trie(self.relation, columns).tuples(np.arange(*bounds))
         if statistics.symmetric:  # each edge is there in both directions
             once = tuples[0] < tuples[1]
             tuples = [column[once] for column in tuples]

@@ -16,9 +16,11 @@ from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
 from bigjoin.joins.after import After
 from bigjoin.joins.constraints import Condition, Filter, Window, constrain
-from bigjoin.query.plan import Extender, Plan, Restriction, Version
-from bigjoin.query.query import Comparison, Property, Query, Term, attribute_of
+from bigjoin.query.plan import Extender, Plan, Restriction
+from bigjoin.query.query import Comparison, Query
+from bigjoin.query.read import Read, Version
 from bigjoin.query.statistics import Statistics
+from bigjoin.query.terms import Property, Term, attribute_of
 
 
 class Relations(Protocol):
@@ -28,7 +30,7 @@ class Relations(Protocol):
     def statistics(self) -> Statistics: ...
     @property
     def dictionaries(self) -> Mapping[str, Dictionary | RowNumbers]: ...
-    def extensions(self, relation: str, columns: tuple[int, ...], version: Version = ..., width: int = ...) -> Trie: ...
+    def extensions(self, read: Read, columns: tuple[int, ...]) -> Trie: ...
     def properties(self, domain: str) -> Mapping[str, Column]: ...
 
 
@@ -179,10 +181,10 @@ class Binder:
 
     def extender(self, e: Extender) -> BoundExtender:
         """Return an extender with its lists."""
-        trie = self.index.extensions(e.atom.relation, e.columns, e.version, len(e.atom.attributes))
+        trie = self.index.extensions(e.atom.read, e.columns)
         place = self.order.index
         after = None
-        if e.version is Version.LATER:
+        if e.atom.version is Version.LATER:
             known = tuple((c, place(e.atom.attributes[c])) for c in e.columns[:-1])
             symmetric = self.index.statistics.of(e.atom).symmetric
             after = After(tuple(place(a) for a in e.after), known, e.columns[-1], symmetric)

@@ -21,7 +21,8 @@ from bigjoin.index.values import BOOLEAN, BYTES, NUMBER, TEXT, TIME, Column, con
 from bigjoin.joins.properties import COMPARE, joint_keys, presence, satisfying
 from bigjoin.kernels import compare
 from bigjoin.query.plan import Restriction
-from bigjoin.query.query import Comparison, Constant, Operand, Term, attribute_of
+from bigjoin.query.query import Comparison
+from bigjoin.query.terms import Constant, Operand, Term, attribute_of
 
 OPERATORS = {
     "<": compare.LESS,

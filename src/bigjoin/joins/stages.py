@@ -16,7 +16,8 @@ from bigjoin.joins.bind import Binder, BoundExtender
 from bigjoin.joins.constraints import Condition
 from bigjoin.kernels.compare import NOT_EQUAL
 from bigjoin.query.nest import Loop, Term
-from bigjoin.query.plan import Extender, Version, ordered_pairs
+from bigjoin.query.plan import Extender, ordered_pairs
+from bigjoin.query.read import Version
 
 Pairs = frozenset[tuple[int, int]]
 """Positions (smaller, larger) of attributes whose codes are known to be in this order."""
@@ -150,7 +151,7 @@ def bind_nest(term: Term, binder: Binder) -> tuple[BoundLoop, Tries, Pairs]:
 
 
 def _lists_root(e: Extender) -> bool:
-    return len(e.atom.attributes) == 1 or e.version is Version.DELTA
+    return len(e.atom.attributes) == 1 or e.atom.version is Version.DELTA
 
 
 def _list(extender: BoundExtender, tries: Tries) -> List:

@@ -7,7 +7,8 @@ from typing import TypedDict, Unpack
 
 from bigjoin.errors import QueryError
 from bigjoin.languages import datalog, named
-from bigjoin.query.query import Comparison, Constant, Operand, Query, validate
+from bigjoin.query.query import Comparison, Query, validate
+from bigjoin.query.terms import Constant, Operand
 
 
 class Flags(TypedDict, total=False):

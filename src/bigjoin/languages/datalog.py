@@ -14,7 +14,8 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 from lark.tree import Meta
 
 from bigjoin.errors import QueryError, Span
-from bigjoin.query.query import Atom, Comparison, Constant, Operand, Property, Query
+from bigjoin.query.query import Atom, Comparison, Query
+from bigjoin.query.terms import Constant, Operand, Property
 
 MOST_DIGITS = 600
 """Digits of a constant: Python reads a few thousand of an integer at most, by a setting that may be as low as 640."""

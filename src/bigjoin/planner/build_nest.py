@@ -9,14 +9,13 @@ from itertools import count
 from bigjoin.planner.build_steps import seed_of, step_for
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.search_nest import Node
-from bigjoin.query.delta import resolved_seed
 from bigjoin.query.nest import Counter, Loop, seed_steps
 
 
 def build_nest(root: Node, draft: Draft) -> Loop:
     """Return the nest of a draft; the loops of a delta's attributes, if it is seeded with one, read its tuples."""
     draft = replace(draft, order=tuple(dict.fromkeys(a for path in paths(root) for a in path)))
-    seed = {step.attribute: step for step in seed_steps(resolved_seed(seed_of(draft)))} if draft.first is not None else {}
+    seed = {step.attribute: step for step in seed_steps(seed_of(draft))} if draft.first is not None else {}
     numbers = count()
 
     def built(node: Node, path: tuple[str, ...], weights: tuple[int, ...], collects: int | None, around: int) -> Loop:

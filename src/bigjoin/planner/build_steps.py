@@ -9,7 +9,6 @@ from typing import TypeVar
 from bigjoin.planner.column_orders import extender, in_order, whole
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.shortcuts import SHORTER, by_shortcuts
-from bigjoin.query.delta import unversioned
 from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Step
 from bigjoin.query.query import Atom, Comparison
 
@@ -33,7 +32,7 @@ def seed_of(draft: Draft) -> Seed:
     An order that no atom begins (only a caller can ask for one) starts from the values of its first attribute.
     """
     beginning = [atom for atom in (*draft.positive, *(s.atom for s in draft.shortcuts)) if _begins(atom, draft)]
-    read_as_ordered = [atom for atom in beginning if in_order(atom, draft.order, draft.statistics)]
+    read_as_ordered = [atom for atom in beginning if in_order(atom, draft.order, draft)]
     atom = draft.first or min(read_as_ordered or beginning, key=lambda atom: _size(atom, draft), default=None)
     first = _whole(atom, draft) if atom is not None else _listing(draft.order[0], draft)
     seed = Seed(first)
@@ -60,7 +59,8 @@ def _size(atom: Atom, draft: Draft) -> tuple[int, int]:
 def _says(seed: Extender, atom: Atom) -> bool:
     """Tell whether the seed's tuples satisfy an atom by themselves: its own, and the pair where they are rows."""
     read = tuple(a for c, a in enumerate(seed.atom.attributes) if c in seed.columns)
-    return not atom.negated and atom.relation == seed.atom.relation and read[: len(atom.attributes)] == atom.attributes
+    same = (atom.relation, atom.view, atom.version) == (seed.atom.relation, seed.atom.view, seed.atom.version)
+    return same and not atom.negated and read[: len(atom.attributes)] == atom.attributes
 
 
 def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: bool = True, shorter: float = SHORTER) -> Step:
@@ -71,7 +71,7 @@ def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: b
     now = (*bound, attribute)
     extenders, excluders, checks = [], [], []
     for atom in _decided(draft.atoms, now, (attribute,)):
-        found = extender(atom, attribute, bound, draft.statistics)
+        found = extender(atom, attribute, bound, draft)
         repeated = atom.attributes.count(attribute) > 1
         if repeated or found is None:
             checks.append(_whole(atom, draft))
@@ -83,7 +83,7 @@ def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: b
             extenders.append(found)
     for atom in draft.positive:
         if attribute in atom.attributes and not set(atom.attributes) <= set(now):
-            partial = extender(atom, attribute, bound, draft.statistics)
+            partial = extender(atom, attribute, bound, draft)
             extenders += [partial] if partial is not None and partial.key else []
     projections = _projections(draft, now, (attribute,))
     extenders = list(by_shortcuts(attribute, bound, extenders, draft, shorter))
@@ -100,13 +100,13 @@ def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: b
 
 
 def _whole(atom: Atom, draft: Draft) -> Extender:
-    return whole(atom, draft.order, draft.statistics)
+    return whole(atom, draft.order, draft)
 
 
 def _listing(attribute: str, draft: Draft) -> Extender:
     """Return an atom as the list of all the attribute's values there; only an order that a caller asks for may lack one."""
     for atom in draft.positive:
-        if attribute in atom.attributes and (found := extender(atom, attribute, (), draft.statistics)):
+        if attribute in atom.attributes and (found := extender(atom, attribute, (), draft)):
             return found
     raise ValueError(f"the order {draft.order} binds {attribute!r} before the attributes that lead to it in the index")
 
@@ -115,7 +115,8 @@ def _distinct(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
     """Drop extenders that read the same list as one before them, as pays(a, b, _) does after pays(a, b)."""
     kept: dict[object, Extender] = {}
     for e in extenders:
-        kept.setdefault((e.atom.relation, e.atom.negated, e.columns, e.key, e.attribute, e.version), e)
+        atom = e.atom
+        kept.setdefault((atom.relation, atom.view, atom.version, atom.negated, e.columns, e.key, e.attribute), e)
     return tuple(kept.values())
 
 
@@ -125,10 +126,10 @@ def _projections(draft: Draft, bound: Sequence[str], new: Sequence[str]) -> tupl
     The paper's bound counts on them: a relation that joins later may be small. With a single relation it holds without
     (a query's fractional edge cover is never smaller than that of the part its first attributes induce).
     """
-    if len({unversioned(atom.relation)[0] for atom in draft.positive}) == 1:
+    if len({(atom.relation, atom.view) for atom in draft.positive}) == 1:
         return ()
     found = (
-        extender(atom, attribute, (), draft.statistics)
+        extender(atom, attribute, (), draft)
         for attribute in new
         for atom in draft.positive
         if set(atom.attributes) & set(bound) == {attribute} and set(atom.attributes) != {attribute}

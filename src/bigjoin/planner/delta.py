@@ -15,12 +15,12 @@ from bigjoin.planner.isomorphism import Shape, renaming, renamings
 from bigjoin.planner.keep_distinct import keep_distinct
 from bigjoin.planner.order_attributes import order_attributes
 from bigjoin.planner.plan_count import plan_counts
-from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image, reads, resolved, resolved_seed, versioned
-from bigjoin.query.nest import CountPlan, Loop
-from bigjoin.query.plan import Extender, Plan, Restriction, Step, Version
+from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
+from bigjoin.query.nest import CountPlan
+from bigjoin.query.plan import Plan, Restriction
 from bigjoin.query.query import Atom, Query
+from bigjoin.query.read import Version
 from bigjoin.query.statistics import Statistics, assumed_graph
-from bigjoin.query.view import view_of
 
 MANY = 1000
 """Forms that symmetries may give a match for it to be worth to share delta queries: one of them is looked for."""
@@ -35,7 +35,7 @@ def plan_delta(draft: Draft, changing: Collection[str], *, listing: bool) -> Del
     matches are injective: else two atoms may be the same tuple, which only a look at each match would tell.
     """
     draft = replace(draft, statistics=_foreseen(draft.statistics), shortcuts=())
-    seeded = [atom for atom in draft.atoms if _changes(atom, changing) and not _is_implied(atom, draft)]
+    seeded = [atom for atom in draft.atoms if atom.relation in changing and not _is_implied(atom, draft)]
     negated = any(atom.negated for atom in draft.atoms)
     if not negated and (listing or draft.query.injective):
         orbits = _orbits(draft, seeded)
@@ -75,17 +75,17 @@ def _symmetries(draft: Draft) -> Iterator[dict[str, str]]:
 def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]], forms: Sequence[dict[str, str]], *, listing: bool) -> DeltaPlan:
     """Return one query for each orbit of atoms: all others read either version, without what comes after the seed's tuple."""
     seeded = [atom for orbit in orbits for atom in orbit]
-    relations = list(dict.fromkeys(reads(atom) for atom in seeded))
+    relations = list(dict.fromkeys(atom.source for atom in seeded))
     queries = []
     for orbit in orbits:
         atom = orbit[0]
-        others, mine = [], relations.index(reads(atom))
+        others, mine = [], relations.index(atom.source)
         for other in draft.atoms:
             if other is atom or _implies(atom, other):
                 continue
             others.append(_at(other, Version.EITHER))
-            if other in seeded and relations.index(reads(other)) >= mine:
-                version = Version.LATER if reads(other) == reads(atom) else Version.DELTA
+            if other in seeded and relations.index(other.source) >= mine:
+                version = Version.LATER if other.source == atom.source else Version.DELTA
                 others.append(_at(replace(other, negated=True), version))
         drafted, marked = _seeded(draft, atom, others), _marked(draft, atom)
         restrictions = break_symmetry(replace(marked, order=drafted.order)).restrictions
@@ -101,7 +101,7 @@ def _by_updates(draft: Draft, orbits: Sequence[Sequence[Atom]], forms: Sequence[
 
 def _seeded(draft: Draft, atom: Atom, others: Sequence[Atom]) -> Draft:
     """Return the draft that is seeded with an atom's tuples in the delta, given the others with their versions."""
-    first = replace(atom, relation=versioned(atom.relation, Version.DELTA), negated=False)
+    first = replace(atom, version=Version.DELTA, negated=False)
     return replace(draft, atoms=(first, *others), order=_order(draft, atom), first=first)
 
 
@@ -111,7 +111,7 @@ def _plan(drafted: Draft, restrictions: Sequence[Restriction]) -> Plan:
     for transform in (drop_implied, keep_distinct, build_steps):
         drafted = transform(drafted)
     assert drafted.plan is not None
-    return _resolved(drafted.plan)
+    return drafted.plan
 
 
 def _nests(drafts: Sequence[Draft], symmetric: Draft) -> list[CountPlan]:
@@ -120,28 +120,7 @@ def _nests(drafts: Sequence[Draft], symmetric: Draft) -> list[CountPlan]:
         ([replace(drafted, restrictions=option.restrictions) for drafted in drafts], divisor)
         for option, divisor in restricted(symmetric)
     )
-    return [
-        replace(nests, terms=tuple(replace(term, root=_loop(term.root)) for term in nests.terms))
-        for nests in plan_counts(options)
-    ]
-
-
-def _loop(root: Loop) -> Loop:
-    """Return a nest whose extenders say which version of which relation they read."""
-    seed = root.step.extenders[0].atom.attributes
-
-    def read(loop: Loop) -> Loop:
-        counters = tuple(replace(counter, spine=read(counter.spine)) for counter in loop.counters)
-        return replace(loop, step=_step(loop.step, seed), counters=counters, inner=tuple(read(inner) for inner in loop.inner))
-
-    return read(root)
-
-
-def _step(step: Step, seed: tuple[str, ...]) -> Step:
-    def read(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
-        return tuple(resolved(e, seed) for e in extenders)
-
-    return replace(step, extenders=read(step.extenders), excluders=read(step.excluders), checks=read(step.checks))
+    return plan_counts(options)
 
 
 def _order(draft: Draft, atom: Atom) -> tuple[str, ...]:
@@ -151,19 +130,13 @@ def _order(draft: Draft, atom: Atom) -> tuple[str, ...]:
     return order_attributes(replace(draft, atoms=atoms, first=positive, order=())).order
 
 
-def _resolved(plan: Plan) -> Plan:
-    """Return a plan whose extenders say which version of which relation they read."""
-    first = plan.seed.extender.atom.attributes
-    return replace(plan, seed=resolved_seed(plan.seed), steps=tuple(_step(step, first) for step in plan.steps))
-
-
 def _orbits(draft: Draft, seeded: Sequence[Atom]) -> list[list[Atom]]:
     """Return the atoms in groups that symmetries of the query map to each other."""
     orbits: list[list[Atom]] = []
     for atom in seeded:
         mine = Shape(_marked(draft, atom))
         for orbit in orbits:
-            if reads(orbit[0]) == reads(atom) and renaming(Shape(_marked(draft, orbit[0])), mine) is not None:
+            if orbit[0].source == atom.source and renaming(Shape(_marked(draft, orbit[0])), mine) is not None:
                 orbit.append(atom)
                 break
         else:
@@ -174,7 +147,7 @@ def _orbits(draft: Draft, seeded: Sequence[Atom]) -> list[list[Atom]]:
 def _image(draft: Draft, orbit: Sequence[Atom], member: Atom, seeded: Sequence[Atom]) -> Image:
     names = renaming(Shape(_marked(draft, orbit[0])), Shape(_marked(draft, member)))
     assert names is not None
-    earlier = () if draft.query.injective else tuple(a for a in seeded[: seeded.index(member)] if reads(a) == reads(member))
+    earlier = () if draft.query.injective else tuple(a for a in seeded[: seeded.index(member)] if a.source == member.source)
     return Image(member, tuple(names.items()), earlier, draft.statistics.of(member).symmetric)
 
 
@@ -185,13 +158,13 @@ def _marked(draft: Draft, atom: Atom) -> Draft:
 
 
 def _at(atom: Atom, version: Version) -> Atom:
-    return replace(atom, relation=versioned(atom.relation, version))
+    return replace(atom, version=version)
 
 
 def _implies(atom: Atom, other: Atom) -> bool:
     """Tell whether an atom's tuples say that another holds: pays(a, b, e) says that pays(a, b) does."""
     shorter = len(other.attributes) < len(atom.attributes) and atom.attributes[: len(other.attributes)] == other.attributes
-    return shorter and atom.relation == other.relation and not (atom.negated or other.negated)
+    return shorter and (atom.relation, atom.view) == (other.relation, other.view) and not (atom.negated or other.negated)
 
 
 def _is_implied(atom: Atom, draft: Draft) -> bool:
@@ -220,9 +193,3 @@ def refuse_stored(query: Query, statistics: Statistics) -> None:
             raise QueryError(
                 f"{atom.relation!r} is the stored result of a query, and does not outlive updates", atom.span, hint
             )
-
-
-def _changes(atom: Atom, changing: Collection[str]) -> bool:
-    """Tell whether updates change what an atom reads: a relation, or a view of one."""
-    view = view_of(atom.relation)
-    return (atom.relation if view is None else view.relation) in changing

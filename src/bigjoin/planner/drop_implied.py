@@ -12,7 +12,7 @@ def drop_implied(draft: Draft) -> Draft:
     """Drop `not edge(x, x)`, and `not edge(x, x, id)`, where the relation has no loops."""
 
     def cannot_fail(atom: Atom) -> bool:
-        relation = draft.statistics.relation(atom.relation)
+        relation = draft.statistics.relation(atom)
         loop = relation.arity > 1 and len(set(atom.attributes[: relation.arity])) == 1
         return atom.negated and loop and relation.loops == 0
 

@@ -9,7 +9,6 @@ from math import factorial, prod
 
 from bigjoin.planner.column_orders import extender
 from bigjoin.planner.draft import Draft
-from bigjoin.query.delta import reads
 from bigjoin.query.plan import Extender
 from bigjoin.query.query import Atom, Comparison
 
@@ -50,7 +49,7 @@ class Estimate:
 
     def _extends(self, atom: Atom, attribute: str, bound: frozenset[str]) -> bool:
         joined = attribute in atom.attributes and (not bound or not bound.isdisjoint(atom.attributes))
-        return joined and extender(atom, attribute, bound, self.statistics) is not None
+        return joined and extender(atom, attribute, bound, self.draft) is not None
 
     def work(self, attribute: str, order: tuple[str, ...]) -> float:
         """Estimate a step: its prefixes, and the proposals of each run of them."""
@@ -174,7 +173,7 @@ class Estimate:
 
         It is about pairs of one relation: an atom with an edge id names that relation too, but reads its rows.
         """
-        if len(atom.attributes) != 2 or any(reads(other) != reads(atom) for other, _ in lists):
+        if len(atom.attributes) != 2 or any(other.source != atom.source for other, _ in lists):
             return None
         relation = self.statistics.of(atom)
         columns = (0 if relation.symmetric else column for _, column in lists)
@@ -199,7 +198,7 @@ class Estimate:
         found = []
         for shortcut in self.draft.shortcuts:
             if attribute in shortcut.atom.attributes and set(shortcut.atom.attributes) <= {*bound, attribute}:
-                served = extender(shortcut.atom, attribute, bound, self.statistics)
+                served = extender(shortcut.atom, attribute, bound, self.draft)
                 if served is not None:
                     found.append((shortcut.atom, self._typical(served)))
         return found
@@ -225,7 +224,7 @@ class Estimate:
         lengths = [float(self._domain(attribute)), *(length for _, length in self._shortcuts(attribute, bound))]
         for atom in self.draft.positive:
             if attribute in atom.attributes and bound & set(atom.attributes):
-                served = extender(atom, attribute, bound, self.statistics)
+                served = extender(atom, attribute, bound, self.draft)
                 lengths += [self._typical(served)] if served is not None else []
         return min(lengths)
 

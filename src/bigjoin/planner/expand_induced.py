@@ -7,6 +7,7 @@ from itertools import product
 
 from bigjoin.planner.draft import Draft
 from bigjoin.query.query import Atom
+from bigjoin.query.read import View
 
 
 def expand_induced(draft: Draft) -> Draft:
@@ -18,14 +19,17 @@ def expand_induced(draft: Draft) -> Draft:
     if not draft.query.induced:
         return draft
     added = []
-    for relation in dict.fromkeys(atom.relation for atom in draft.positive):
-        statistics = draft.statistics.relation(relation)
+    by_relation: dict[tuple[str, View | None], list[Atom]] = {}
+    for atom in draft.positive:
+        by_relation.setdefault((atom.relation, atom.view), []).append(atom)
+    for (relation, view), atoms in by_relation.items():
+        statistics = draft.statistics.relation(atoms[0])
         if statistics.arity == 1:
             continue
-        asked = {atom.attributes for atom in draft.positive if atom.relation == relation}
+        asked = {atom.attributes for atom in atoms}
         if statistics.symmetric:
             asked |= {attributes[::-1] for attributes in asked}
         candidates = [[a for a in draft.attributes if draft.domain(a) == domain] for domain in statistics.domains]
         unasked = (attributes for attributes in product(*candidates) if attributes not in asked)
-        added += [Atom(relation, attributes, negated=True) for attributes in unasked]
+        added += [Atom(relation, attributes, negated=True, view=view) for attributes in unasked]
     return replace(draft, atoms=draft.atoms + tuple(added))

@@ -81,7 +81,7 @@ def _leads(bound: Collection[str], attribute: str, draft: Draft) -> bool:
 def _is_row(attribute: str, draft: Draft) -> bool:
     """Tell whether an attribute stands for the ids of rows, which only their ends lead to."""
     atoms = (atom for atom in draft.positive if attribute in atom.attributes)
-    return any(atom.attributes.index(attribute) >= draft.statistics.relation(atom.relation).arity for atom in atoms)
+    return any(atom.attributes.index(attribute) >= draft.statistics.relation(atom).arity for atom in atoms)
 
 
 def _order(bound: tuple[str, ...], left: Sequence[str], tails: Sequence[str], estimate: Estimate) -> tuple[str, ...] | None:

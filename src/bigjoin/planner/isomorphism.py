@@ -8,7 +8,8 @@ from collections.abc import Hashable, Iterator
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.simplify import canonical_atom
 from bigjoin.query.plan import Restriction
-from bigjoin.query.query import Atom, Comparison, Constant, Operand, Property, attribute_of
+from bigjoin.query.query import Atom, Comparison
+from bigjoin.query.terms import Constant, Operand, Property, attribute_of
 
 Part = Atom | Comparison | Restriction | frozenset[str]
 
@@ -41,8 +42,8 @@ class Shape:
         seen = []
         for part, names in self.parts:
             if attribute in names:
-                kind = part.relation if isinstance(part, Atom) else type(part).__name__
-                relation = self.draft.statistics.relation(part.relation) if isinstance(part, Atom) else None
+                kind = str(part.read) if isinstance(part, Atom) else type(part).__name__
+                relation = self.draft.statistics.relation(part) if isinstance(part, Atom) else None
                 symmetric = relation is not None and (relation.symmetric or relation.symmetries)
                 places = "" if symmetric or isinstance(part, frozenset) else str([n == attribute for n in names])
                 if isinstance(part, Comparison):

@@ -14,7 +14,8 @@ from bigjoin.errors import DisconnectedError
 from bigjoin.planner.column_orders import in_order
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.estimate import Estimate
-from bigjoin.query.query import Atom, Constant
+from bigjoin.query.query import Atom
+from bigjoin.query.terms import Constant
 
 BEAM = 720
 """Partial orders kept at each length: all of them up to six attributes."""
@@ -86,7 +87,7 @@ def _seeds(draft: Draft, estimate: Estimate) -> list[_Entry]:
         for order in permutations(dict.fromkeys(atom.attributes)):
             looked_up = tuple(sorted(order, key=lambda a: a not in constants))
             for seed in (looked_up, order):
-                if in_order(atom, seed, draft.statistics):
+                if in_order(atom, seed, draft):
                     all_tuples = float(draft.statistics.of(atom).tuples)
                     cost = estimate.prefixes(frozenset(seed)) if seed[0] in constants else all_tuples
                     costs[seed] = min(cost, costs.get(seed, cost))

@@ -243,9 +243,7 @@ def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:
     order = tuple(dict.fromkeys(full[a] for a in draft.order))
     merged = add_shortcuts(replace(draft, atoms=atoms, filters=filters, restrictions=limits, first=first, order=order))
     loops = (a for a in atoms if not a.negated and len(a.attributes) > 1 and len(set(a.attributes[:2])) == 1)
-    if any(
-        draft.statistics.relation(a.relation).loops == 0 and draft.statistics.relation(a.relation).arity == 2 for a in loops
-    ):
+    if any(draft.statistics.relation(a).loops == 0 and draft.statistics.relation(a).arity == 2 for a in loops):
         return None
     if any(smaller == larger for smaller, larger in ordered_pairs(limits)):
         return None

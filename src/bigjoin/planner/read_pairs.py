@@ -15,7 +15,7 @@ def read_pairs(draft: Draft) -> Draft:
     """Add r(x, y) before each r(x, y, id)."""
     atoms: list[Atom] = []
     for atom in draft.atoms:
-        arity = draft.statistics.relation(atom.relation).arity
+        arity = draft.statistics.relation(atom).arity
         if not atom.negated and len(atom.attributes) > arity:
             atoms.append(replace(atom, attributes=atom.attributes[:arity]))
         atoms.append(atom)

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from bigjoin.errors import QueryError, did_you_mean
 from bigjoin.planner.draft import Draft
-from bigjoin.query.query import Atom, Constant, Operand, Query
+from bigjoin.query.query import Atom, Query
+from bigjoin.query.read import Column, View
 from bigjoin.query.statistics import GRAPH, RelationStatistics, Statistics
-from bigjoin.query.view import Column, View
+from bigjoin.query.terms import Constant, Operand
 
 
 def resolve_relations(query: Query, statistics: Statistics) -> Query:
@@ -28,7 +29,7 @@ def resolve_relations(query: Query, statistics: Statistics) -> Query:
 
 def _defined(atom: Atom, statistics: Statistics) -> tuple[Atom, ...]:
     """Return the atoms that a materialised relation's stands for: whether it is read is for plans to say."""
-    definition = statistics.relation(atom.relation).definition
+    definition = statistics.relation(atom).definition
     if definition is None or atom.negated or atom.optional:
         return (atom,)
     names = dict(zip(definition.head, atom.attributes, strict=True))
@@ -87,14 +88,14 @@ def _resolved(atom: Atom, query: Query, statistics: Statistics, constants: Mappi
     if not kept:
         hint = "name an attribute that another atom binds" if atom.negated else "name at least one column"
         raise QueryError(f"'{atom}' says nothing about the others", atom.span, hint)
-    name = atom.relation if len(kept) == len(columns) else View(atom.relation, tuple(columns)).name
-    return replace(atom, relation=name, attributes=kept, columns=())
+    view = atom.view if len(kept) == len(columns) else View(tuple(columns))
+    return replace(atom, attributes=kept, columns=(), view=view)
 
 
 def _relation(atom: Atom, statistics: Statistics) -> RelationStatistics:
     known = statistics.relations
     try:
-        return statistics.relation(atom.relation)
+        return statistics.relation(atom)
     except KeyError:
         hint = did_you_mean(atom.relation, known) or f"the source has {', '.join(sorted(known))}"
         raise QueryError(f"there is no relation {atom.relation!r}", atom.span, hint) from None

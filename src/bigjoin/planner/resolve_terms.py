@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bigjoin.errors import QueryError, did_you_mean
 from bigjoin.planner.draft import Draft
-from bigjoin.query.query import Operand, Property
+from bigjoin.query.terms import Operand, Property
 
 
 def resolve_terms(draft: Draft) -> Draft:

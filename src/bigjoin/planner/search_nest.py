@@ -20,9 +20,8 @@ from math import inf
 from bigjoin.planner.column_orders import extender
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.estimate import Estimate
-from bigjoin.query.delta import unversioned
-from bigjoin.query.plan import Version
 from bigjoin.query.query import Atom, Comparison
+from bigjoin.query.read import Version
 
 WHOLE = 6
 FEW = 3
@@ -82,7 +81,7 @@ class Search:
         scopes: list[Iterable[str]] = [part.attributes for part in draft.parts]
         scopes += [(r.smaller, r.larger) for r in draft.restrictions] + list(self.apart)
         if draft.first is not None:  # what is later is so by the seed's tuple: it cannot be kept for one attribute alone
-            later = [atom for atom in draft.atoms if unversioned(atom.relation)[1] is Version.LATER]
+            later = [atom for atom in draft.atoms if atom.version is Version.LATER]
             scopes += [(*atom.attributes, *draft.first.attributes) for atom in later]
         self.joined = {a: set() for atom in draft.positive for a in atom.attributes}
         for scope in scopes:
@@ -138,7 +137,7 @@ class Search:
     def is_listed(self, v: str) -> bool:
         """Tell whether some atom lists the values of an attribute by itself."""
         mine = (atom for atom in self.draft.positive if v in atom.attributes)
-        return any(extender(atom, v, (), self.draft.statistics) is not None for atom in mine)
+        return any(extender(atom, v, (), self.draft) is not None for atom in mine)
 
     def around(self, attributes: Attributes) -> Attributes:
         return frozenset(b for a in attributes for b in self.joined[a]) - attributes
@@ -147,7 +146,7 @@ class Search:
         """Return how many lists restrict an attribute once the path is bound."""
         if (path, v) not in self.lists:
             near = (atom for atom in self.draft.positive if v in atom.attributes and path & set(atom.attributes) - {v})
-            self.lists[path, v] = sum(extender(atom, v, path, self.draft.statistics) is not None for atom in near)
+            self.lists[path, v] = sum(extender(atom, v, path, self.draft) is not None for atom in near)
         return self.lists[path, v]
 
     def reading(self, path: Attributes, last: str, v: str) -> float:
@@ -289,6 +288,6 @@ class Search:
         """Return an atom or filter as text, both directions of a symmetric relation alike."""
         if isinstance(part, Comparison):
             return str(part.canonical())
-        if self.draft.statistics.relation(part.relation).symmetric:
-            return f"{part.negated} {part.relation} {sorted(part.attributes[:2])} {part.attributes[2:]}"
+        if self.draft.statistics.relation(part).symmetric:
+            return f"{part.negated} {part.read} {sorted(part.attributes[:2])} {part.attributes[2:]}"
         return str(part)

@@ -48,7 +48,7 @@ def _places(definition: Definition, draft: Draft) -> Iterator[_Place]:
             return
         wanted, *others = left
         for atom in draft.positive:
-            if atom.relation == wanted.relation and len(atom.attributes) == len(wanted.attributes):
+            if atom.read == wanted.read:
                 for attributes in _orders(atom, draft):
                     grown = _grown(names, wanted.attributes, attributes)
                     if grown is not None:
@@ -59,7 +59,7 @@ def _places(definition: Definition, draft: Draft) -> Iterator[_Place]:
 
 def _orders(atom: Atom, draft: Draft) -> Iterator[tuple[str, ...]]:
     yield atom.attributes
-    if draft.statistics.relation(atom.relation).symmetric and atom.attributes[0] != atom.attributes[1]:
+    if draft.statistics.relation(atom).symmetric and atom.attributes[0] != atom.attributes[1]:
         yield (atom.attributes[1], atom.attributes[0], *atom.attributes[2:])
 
 
@@ -86,7 +86,7 @@ def by_shortcuts(
         (shortcut, found)
         for shortcut in draft.shortcuts
         if attribute in shortcut.atom.attributes and set(shortcut.atom.attributes) <= now
-        if (found := extender(shortcut.atom, attribute, bound, known)) is not None
+        if (found := extender(shortcut.atom, attribute, bound, draft)) is not None
     ]
     taken: list[Extender] = []
 

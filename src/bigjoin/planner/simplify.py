@@ -22,7 +22,7 @@ def simplify(draft: Draft) -> Draft:
 
 def canonical_atom(atom: Atom, draft: Draft) -> Atom:
     """Return the atom, or the image of it under a symmetry of the relation that comes first of all."""
-    relation = draft.statistics.relation(atom.relation)
+    relation = draft.statistics.relation(atom)
     if not relation.symmetric and not relation.symmetries:
         return atom
     rank = {attribute: i for i, attribute in enumerate(draft.attributes)}

@@ -9,14 +9,11 @@ only: their queries then differ by names.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bigjoin.query.nest import CountPlan
-from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Version
+from bigjoin.query.plan import Plan, Restriction
 from bigjoin.query.query import Atom, Query
-
-_MARKED = re.compile(rf"(.*)@({'|'.join(version.value for version in Version)})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +66,6 @@ class DeltaPlan:
             how = str(dq.plan) if dq.nests is None else str(dq.nests)
             rules += [f"{sign}dQ{number}, seeded with the delta of {dq.atom}{shared}", _indented(how)]
         return "\n".join(rules)
-
-
-def versioned(relation: str, version: Version) -> str:
-    """Return the name that a relation has in a draft, where different versions are different relations."""
-    return f"{relation}@{version.value}"
-
-
-def unversioned(name: str) -> tuple[str, Version]:
-    """Return the relation and the version that a name in a draft stands for."""
-    marked = _MARKED.fullmatch(name)
-    return (marked[1], Version(marked[2])) if marked else (name, Version.NEW)
-
-
-def reads(atom: Atom) -> tuple[str, int]:
-    """Return what an atom of a draft reads, in any version: a relation's pairs or, with one attribute more, its rows."""
-    return unversioned(atom.relation)[0], len(atom.attributes)
-
-
-def resolved(e: Extender, seed: tuple[str, ...]) -> Extender:
-    """Return an extender of a draft as one that says which version of which relation it reads, given the seed's attributes."""
-    if _MARKED.fullmatch(e.atom.relation) is None:
-        return e
-    relation, version = unversioned(e.atom.relation)
-    after = seed if version is Version.LATER else ()
-    return replace(e, atom=replace(e.atom, relation=relation), version=version, after=after)
-
-
-def resolved_seed(seed: Seed) -> Seed:
-    """Return a seed of a draft whose extenders say which version of which relation they read."""
-    first = seed.extender.atom.attributes
-    return replace(seed, extender=resolved(seed.extender, first), checks=tuple(resolved(e, first) for e in seed.checks))
 
 
 def _indented(text: str) -> str:

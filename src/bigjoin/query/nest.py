@@ -120,7 +120,7 @@ def seed_steps(seed: Seed) -> Iterator[Step]:
         checks = [e for e in seed.checks if decides(e.reads)]
         yield Step(
             attribute,
-            (Extender(atom, columns[: place + 1], seed.extender.version),),
+            (Extender(atom, columns[: place + 1]),),
             restrictions=tuple(r for r in seed.restrictions if decides((r.smaller, r.larger))),
             checks=(*checks, *([seed.extender] if repeated else [])),
             filters=tuple(f.led_by(attribute) for f in seed.filters if decides(f.attributes)),

@@ -6,7 +6,8 @@ from dataclasses import replace
 from itertools import product
 
 from bigjoin.errors import QueryError
-from bigjoin.query.query import Atom, Constant, Query, attribute_of
+from bigjoin.query.query import Atom, Query
+from bigjoin.query.terms import Constant, attribute_of
 
 MOST = 6
 """Optional atoms of a query: each doubles the number of queries."""

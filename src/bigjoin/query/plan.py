@@ -8,22 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 
 from bigjoin.query.query import Atom, Comparison, Query
-
-
-class Version(Enum):
-    """Which tuples of a relation an extender reads. A graph that does not change has only NEW."""
-
-    OLD = "old"
-    NEW = "new"
-    EITHER = "either"
-    """All tuples that are in the old version or in the new one: of these two, one holds the other."""
-    DELTA = "delta"
-    """The tuples in which the versions differ: what was deleted, or what was inserted."""
-    LATER = "later"
-    """The tuples of the delta that come after the one that the plan is seeded with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +22,8 @@ class Extender:
 
     atom: Atom
     columns: tuple[int, ...]
-    version: Version = Version.NEW
     after: tuple[str, ...] = ()
-    """For LATER: the attributes that the seed's tuple binds."""
+    """Of an atom that reads later tuples than the seed's: the attributes that the seed's tuple binds."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -50,13 +35,12 @@ class Extender:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The attributes that tell whether it holds: its own, and for LATER those of the seed's tuple."""
+        """The attributes that tell whether it holds: its own, and perhaps those of the seed's tuple."""
         return (*self.key, self.attribute, *self.after)
 
     def __str__(self) -> str:
         shown = (a if c in self.columns else "_" for c, a in enumerate(self.atom.attributes))
-        relation = self.atom.relation if self.version is Version.NEW else f"{self.atom.relation}[{self.version.value}]"
-        return f"{'not ' if self.atom.negated else ''}{relation}({', '.join(shown)})"
+        return f"{'not ' if self.atom.negated else ''}{self.atom.read}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,59 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from bigjoin.errors import QueryError, Span, did_you_mean
-
-Value: TypeAlias = bool | int | float | str
+from bigjoin.query.read import Read, Version, View
+from bigjoin.query.terms import Constant, Operand, Property, Term, attribute_of
 
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 """The operator that holds when the two sides of a comparison change places."""
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A literal in a comparison, as opposed to an attribute, which is a plain string."""
-
-    value: Value
-
-    def __str__(self) -> str:
-        if isinstance(self.value, bool):
-            return str(self.value).lower()
-        if not isinstance(self.value, str):
-            return str(self.value)
-        return "'" + self.value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-@dataclass(frozen=True, slots=True)
-class Property:
-    """A property of what an attribute stands for: of a vertex, or of the edge that an edge id names."""
-
-    attribute: str
-    name: str
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def column(self) -> str:
-        """The name of its column in a result: a plain word, which Spark need not quote."""
-        return re.sub(r"\W", "_", f"{self.attribute}_{self.name}")
-
-    def __str__(self) -> str:
-        plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.name)
-        return f"{self.attribute}.{self.name}" if plain else f'{self.attribute}."{self.name}"'
-
-
-Term: TypeAlias = "str | Property"
-"""What a head lists: an attribute, or a property of one."""
-
-Operand: TypeAlias = "str | Property | Constant"
-
-
-def attribute_of(term: Term) -> str:
-    """Return the attribute that a term is about."""
-    return term.attribute if isinstance(term, Property) else term
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +23,19 @@ class Atom:
     """Whether a match may do without: its further attributes are then NULL."""
     columns: tuple[str, ...] = ()
     """The names of the columns that the attributes stand for; without, they are the relation's, in its order."""
+    view: View | None = None
+    version: Version = Version.NEW
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def read(self) -> Read:
+        """What it reads."""
+        return Read(self.relation, self.version, self.view, len(self.attributes))
+
+    @property
+    def source(self) -> Read:
+        """What it reads, whatever the version."""
+        return Read(self.relation, view=self.view, width=len(self.attributes))
 
     def renamed(self, names: dict[str, str]) -> Atom:
         """Return the atom with its attributes replaced."""
@@ -77,7 +44,7 @@ class Atom:
     def __str__(self) -> str:
         named = [f"{column}: {attribute}" for column, attribute in zip(self.columns, self.attributes, strict=False)]
         sign = "not " if self.negated else "optional " if self.optional else ""
-        return f"{sign}{self.relation}({', '.join(named or self.attributes)})"
+        return f"{sign}{self.read}({', '.join(named or self.attributes)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from bigjoin.query.delta import unversioned
 from bigjoin.query.query import Atom
-from bigjoin.query.view import View, view_of
+from bigjoin.query.read import View
 
 GRAPH = ("src", "dst")
 """The columns of a relation of edges."""
@@ -75,13 +74,11 @@ class Statistics:
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By domain: the names of its properties, and their Arrow types as text."""
 
-    def relation(self, name: str) -> RelationStatistics:
-        """Return the statistics of a relation, or of a view of one: any column order of that can be had."""
-        name, _ = unversioned(name)
-        view = view_of(name)
+    def relation(self, atom: Atom) -> RelationStatistics:
+        """Return the statistics of an atom's relation, or of its view of one: any column order of that can be had."""
+        whole, view = self.relations[atom.relation], atom.view
         if view is None:
-            return self.relations[name]
-        whole = self.relations[view.relation]
+            return whole
         domains = tuple(whole.domains[c] for c in view.kept)
         return RelationStatistics(
             domains, whole.tuples, loops=1, lists=_prefixes(whole, view), symmetries=_seen_through(whole, view)
@@ -89,7 +86,7 @@ class Statistics:
 
     def of(self, atom: Atom) -> RelationStatistics:
         """Return the statistics of what an atom reads: its relation, or the rows of it if it has one attribute more."""
-        relation = self.relation(atom.relation)
+        relation = self.relation(atom)
         return relation.rows if relation.rows is not None and len(atom.attributes) > relation.arity else relation
 
     def is_id(self, domain: str, name: str) -> bool:

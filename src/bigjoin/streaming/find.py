@@ -269,7 +269,8 @@ def _by_exchange(
 def _execution(plan: DeltaPlan, index: Index) -> Execution:
     """Choose how to run delta queries, by what there is to look at."""
     versions = begun(index)
-    relations = {dq.atom.relation for dq in plan.queries if (dq.atom.relation, 2) in versions.orders}
+    atoms = (dq.atom for dq in plan.queries if dq.atom.view is None)
+    relations = {atom.relation for atom in atoms if (atom.relation, 2) in versions.orders}
     reach = sum(versions.reach_of_delta(relation) for relation in relations)
     return Execution.BATCHED if reach <= FEW else Execution.COMPILED if reach <= ALONE else Execution.TASKS
 

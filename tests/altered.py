@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 import bigjoin as bj
-from bigjoin.cli.index import describe
+from bigjoin.cli.info import describe
 from bigjoin.errors import BigjoinError
 from bigjoin.index.checksums import file_entry
 from bigjoin.index.manifest import MANIFEST

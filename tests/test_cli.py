@@ -135,11 +135,47 @@ def test_explain_needs_neither_source_nor_spark():
     assert "2. p2(a1, a2, a3) := p1(a1, a2), edge(a1, a3), edge(a2, a3), code(a3) < code(a2)" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["demo", "count", "find", "explain", "index"])
+@pytest.mark.parametrize("command", ["demo", "count", "find", "explain", "index", "info", "verify", "vacuum", "watch"])
 def test_every_command_has_help(command):
     done = run(command, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: bigjoin {command}")
+
+
+def test_an_index_is_looked_at_verified_and_vacuumed(tmp_path):
+    (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2,3\n")
+    assert run_here("index", "edges.csv", "i", cwd=tmp_path).returncode == 0
+    assert run_here("index", "edges.csv", "i", "--undirected", cwd=tmp_path).returncode == 0
+    shown = run_here("info", "i", cwd=tmp_path)
+    assert "3 vertices (ids: int64), 2 undirected edges" in shown.stdout
+    facts = json.loads(run_here("info", "i", "--json", cwd=tmp_path).stdout)
+    assert (facts["vertices"], facts["edges"], facts["shards"]) == (3, 2, 1)
+    assert run_here("verify", "i", cwd=tmp_path).stdout.startswith("i is as it was written: ")
+    verified = json.loads(run_here("verify", "i", "--json", cwd=tmp_path).stdout)
+    assert verified == {"verified": True, "verified_bytes": facts["bytes"]}
+    builds = len(list((tmp_path / "i").glob("build-*")))
+    assert "MB freed in i" in run_here("vacuum", "i", cwd=tmp_path).stdout
+    assert builds == 2
+    assert len(list((tmp_path / "i").glob("build-*"))) == 1
+    assert json.loads(run_here("vacuum", "i", "--json", cwd=tmp_path).stdout) == {"freed": 0}
+    for command in ("info", "verify", "vacuum"):
+        refused(run_here(command, "edges.csv", cwd=tmp_path), "edges.csv")
+    next(file for file in (tmp_path / "i").glob("build-*/*.npy")).write_bytes(b"damaged")
+    refused(run_here("verify", "i", cwd=tmp_path), "npy")
+
+
+def test_the_options_that_became_commands_still_work_with_a_note(tmp_path):
+    (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2,3\n")
+    built = run_here("index", "edges.csv", "i", "--verify", cwd=tmp_path)
+    assert "rows a second, and verified\ni is now a SOURCE" in built.stdout
+    assert built.stderr == "bigjoin: note: --verify is now a command of its own: bigjoin verify i\n"
+    done = run_here("index", "i", "--info", "--verify", "--vacuum", cwd=tmp_path)
+    assert done.stderr.count("is now a command of its own") == 3
+    for part in ("3 vertices", "i is as it was written", "0.0 MB freed in i"):
+        assert part in done.stdout
+    facts = json.loads(run_here("index", "i", "--info", "--verify", "--vacuum", "--json", cwd=tmp_path).stdout)
+    assert facts.keys() >= {"vertices", "verified", "verified_bytes", "freed"}
+    refused(run_here("index", "i", cwd=tmp_path), "name the directory DIR")
 
 
 @pytest.mark.spark

@@ -299,7 +299,7 @@ def test_the_command_line_materialises(spark, tmp_path):
     assert "rewritten: 4-clique" in run("explain", "4-clique", index, "--unique").stdout
     assert run("count", "4-clique", index, "--unique").stdout.strip() == "15"
     assert run("index", index, index, "--materialize", "far=f(a, c) := edge(a, b), edge(b, c), a != c").returncode == 0
-    assert "far: 30 tuples" in run("index", index, "--info").stdout
+    assert "far: 30 tuples" in run("info", index).stdout
     assert "tri: 120 tuples" in run("index", index, tmp_path / "dealt", "--shards", "3").stdout
     assert run("count", "4-clique", tmp_path / "dealt", "--unique", "--strategy", "partitioned").stdout.strip() == "15"
     assert "tri: 120 tuples" in run("index", index, index, "--undirected", "--materialize", "two=2-path").stdout
@@ -307,7 +307,7 @@ def test_the_command_line_materialises(spark, tmp_path):
         run("index", index, index, "--materialize", "m=2-path", "--types", "kind"), "is an index: only its shards can change"
     )
     refused(run("index", index, index, "--materialize", "n=2-path", "--materialize", "m=q(a) := nope(a)"), "no relation 'nope'")
-    assert "n: " not in run("index", index, "--info").stdout
+    assert "n: " not in run("info", index).stdout
     refused(run("index", edges, tmp_path / "no", "--materialize", "m=q(a) := nope(a)"), "there is no relation 'nope'")
     refused(run("index", edges, tmp_path / "no", "--materialize", "edge=triangle"), "two relations 'edge'")
     refused(run("index", edges, tmp_path / "no", "--materialize", "triangle"), "write NAME=QUERY")

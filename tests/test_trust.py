@@ -204,7 +204,7 @@ def test_ids_that_came_later_are_checked_too(tmp_path, wrong):
 
 
 def test_a_note_is_revoked_by_what_contradicts_it(index, monkeypatch):
-    """Bits rot without the system's knowledge: what --verify finds is not believed again."""
+    """Bits rot without the system's knowledge: what `bigjoin verify` finds is not believed again."""
     monkeypatch.setattr(records, "NOTED", 0)
     records._remembered.clear()
     Index.open(index.path).trie("edge", (0, 1))

@@ -20,6 +20,13 @@ class RunOptions(TypedDict):
     batch_size: int | None
 
 
+class ListOptions(RunOptions):
+    """How a verb runs that lists matches."""
+
+    limit: int | None
+    factorized: bool
+
+
 BATCH_SIZE = 1 << 18
 """Matches that a task holds at once under `shared`, and B' for batches in one process."""
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from bigjoin.cli.options import Options, query_options
-from bigjoin.cli.progress import Reporter
-from bigjoin.cli.source import open_source, start_spark
+from bigjoin.cli.options import Options, answer, query_options
+from bigjoin.cli.source import asking
 from bigjoin.languages import parse
 
 
@@ -18,32 +15,18 @@ from bigjoin.languages import parse
 @click.option("--exists", is_flag=True, help="Only tell whether there is a match: true or false.")
 @query_options
 def count(query: str, source: str | None, exists: bool, options: Options) -> None:
-    """Count the matches of QUERY in SOURCE, or in relations that --relation names: one integer on stdout.
+    """Count the matches of QUERY in SOURCE, or in the relations of --relation: one integer on stdout.
 
     With --json, an object with count, seconds (of the query alone), strategy, workers and stats.
     """
     parsed = parse(query, **options.flags)  # before Spark starts: a typo should not take seconds
-    with Reporter(quiet=options.quiet) as report:
-        graph = open_source(source, options, report)
-        graph.plan(parsed)
-        graph = graph.on(start_spark(options, report))
-        report.stage(f"counting {parsed.name}" if not exists else f"looking for {parsed.name}")
-        found = graph.count(parsed, progress=report.share, **options.run) if not exists else None
-        there = graph.exists(parsed, **options.run) if exists else None
-    if found is None:
-        click.echo(json.dumps({"exists": there}) if options.as_json else str(there).lower())
-        return
-    if not options.as_json:
-        click.echo(int(found))
-        return
-    click.echo(
-        json.dumps(
-            {
-                "count": int(found),
-                "seconds": found.seconds,
-                "strategy": found.strategy,
-                "workers": found.workers,
-                "stats": found.stats,
-            }
-        )
-    )
+    with asking(parsed, source, options) as (graph, report):
+        if exists:
+            report.stage(f"looking for {parsed.name}")
+            there = graph.exists(parsed, **options.run)
+            answer(options, {"exists": there}, [str(there).lower()])
+            return
+        report.stage(f"counting {parsed.name}")
+        found = graph.count(parsed, progress=report.share, **options.run)
+    facts = {name: getattr(found, name) for name in ("seconds", "strategy", "workers", "stats")}
+    answer(options, {"count": int(found), **facts}, [str(int(found))])

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bigjoin.cli.find import show
-from bigjoin.cli.options import Options, conf_option, with_options
+from bigjoin.cli.options import Options, demo_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import open_graph, start_spark
 
@@ -27,11 +27,11 @@ PUBLISHED = {
 
 
 @click.command()
-@with_options([conf_option, click.option("--quiet", is_flag=True, help="No progress on stderr.")])
+@demo_options
 def demo(options: Options) -> None:
     """Count the paper's five queries on the bundled soc-Epinions1 graph, and show a plan and some triangles."""
     console = Console()
-    options = replace(options, undirected=True, unique=True)
+    options = replace(options, undirected=True)
     with as_file(files("bigjoin") / "data" / GRAPH) as file, Reporter(quiet=options.quiet) as report:
         graph = open_graph(str(file), options, report)
         graph = graph.on(start_spark(options, report))

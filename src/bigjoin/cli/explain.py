@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import click
 
-from bigjoin.cli.options import Options, query_options
-from bigjoin.cli.progress import Reporter
-from bigjoin.cli.source import open_source, start_spark
+from bigjoin.cli.options import Options, answer, query_options
+from bigjoin.cli.source import asking
 from bigjoin.languages import parse
 
 
@@ -26,19 +22,16 @@ def explain(query: str, source: str | None, analyze: bool, delta: bool, options:
     happened (with --json as `stats`).
     """
     parsed = parse(query, **options.flags)
-    said: dict[str, Any] = {}
-    if source is None and not options.relation_paths:
+    if source is None and not options.relations:
         if analyze:
             raise click.UsageError("--analyze needs a SOURCE to run the query on")
         from bigjoin.explain import explain as explain_query
 
         text = explain_query(parsed, undirected=options.undirected, delta=delta)
-    else:
-        with Reporter(quiet=options.quiet) as report:
-            graph = open_source(source, options, report)
-            if analyze:
-                graph = graph.on(start_spark(options, report))
-            report.stage(f"explaining {parsed.name}")
-            text = graph.explain(parsed, analyze=analyze, delta=delta, **options.run)
-            said |= {"stats": text.stats} if analyze else {}
-    click.echo(json.dumps({"explain": text, **said}) if options.as_json else text)
+        answer(options, {"explain": text}, [text])
+        return
+    with asking(parsed, source, options, runs=analyze) as (graph, report):
+        report.stage(f"explaining {parsed.name}")
+        explanation = graph.explain(parsed, analyze=analyze, delta=delta, **options.run)
+    stats = {"stats": explanation.stats} if analyze else {}
+    answer(options, {"explain": explanation, **stats}, [explanation])

@@ -8,10 +8,11 @@ import os
 import select
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -19,18 +20,14 @@ from rich.table import Table
 from rich.text import Text
 
 from bigjoin.cli.options import Options, query_options
-from bigjoin.cli.progress import Reporter
-from bigjoin.cli.source import open_source, start_spark
-from bigjoin.defaults import check_strategy
+from bigjoin.cli.source import asking
+from bigjoin.defaults import ListOptions, check_strategy
 from bigjoin.languages import parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bigjoin.query.query import Query
-    from bigjoin.verbs import Verbs
-
-SCREENFUL = 20
+ROWS_SHOWN = 20
 """Rows shown on a terminal unless --limit asks for another number."""
 
 
@@ -39,34 +36,35 @@ SCREENFUL = 20
 @click.argument("source", required=False)
 @click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet or .csv file.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches; factorized: rows.")
-@click.option("--factorized", is_flag=True, help="Give lists of values of attributes that are independent, not their products.")
+@click.option("--factorized", is_flag=True, help="Give lists where attributes are independent, not their products.")
 @query_options
 def find(query: str, source: str | None, output: Path | None, limit: int | None, factorized: bool, options: Options) -> None:
-    """Find the matches of QUERY in SOURCE, or in relations that --relation names: a column for each attribute of the head.
+    """Find the matches of QUERY in SOURCE, or in the relations of --relation: a column for each attribute of the head.
 
     Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json. Rows are printed as they are found, and
     when nobody reads them any more (find ... | head), the search ends, with exit code 0.
     """
     parsed = parse(query, **options.flags)
-    check_strategy(options.strategy, factorized=factorized)
+    check_strategy(options.run["strategy"], factorized=factorized)
     if output is not None:
         from bigjoin.output import check_target
 
-        for path in (source, *(given.partition("=")[2] for given in options.relation_paths)):
+        for path in (source, *options.relations.values()):
             check_target(output, path, lists=factorized)
-    asked: dict[str, Any] = {"factorized": factorized, **options.run}
-    with Reporter(quiet=options.quiet) as report:
-        graph = open_source(source, options, report)
-        graph.plan(parsed)
-        graph = graph.on(start_spark(options, report))
+    how = ListOptions(limit=limit, factorized=factorized, **options.run)
+    with asking(parsed, source, options) as (graph, report):
         report.stage(f"finding {parsed.name}")
         if output is not None:
-            rows = graph.write(parsed, output, limit=limit, progress=report.share, **asked)
+            rows = graph.write(parsed, output, progress=report.share, **how)
         elif sys.stdout.isatty() and not options.as_json:
-            table = graph.find(parsed, limit=SCREENFUL if limit is None else limit, **asked).toArrow()
+            how["limit"] = ROWS_SHOWN if limit is None else limit
+            table = graph.find(parsed, **how).toArrow()
         else:
+            is_json = options.as_json or factorized  # CSV has no lists
+            suffix = ".arrow" if is_json else ".csv"
             try:
-                _stream(graph, parsed, limit, asked, report, as_json=options.as_json)
+                with closing(graph.pieces(parsed, suffix, progress=report.share, look=_Pipe().look, **how)) as pieces:
+                    _print_json(pieces) if is_json else _print_csv(pieces, parsed.columns)
                 sys.stdout.flush()
             except BrokenPipeError:  # whoever reads our output has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -75,8 +73,8 @@ def find(query: str, source: str | None, output: Path | None, limit: int | None,
         click.echo(f"{rows:,} {_kind(factorized, one=rows == 1)} in {output}", err=True)
         return
     show(table)
-    if limit is None and table.num_rows == SCREENFUL:
-        click.echo(f"the first {SCREENFUL} {_kind(factorized)}; --limit N shows more, -o FILE writes all", err=True)
+    if limit is None and table.num_rows == ROWS_SHOWN:
+        click.echo(f"the first {ROWS_SHOWN} {_kind(factorized)}; --limit N shows more, -o FILE writes all", err=True)
 
 
 def _kind(factorized: bool, *, one: bool = False) -> str:
@@ -92,51 +90,43 @@ def show(table: pa.Table) -> None:
     Console().print(shown)
 
 
-def _stream(graph: Verbs, query: Query, limit: int | None, asked: dict[str, Any], report: Reporter, *, as_json: bool) -> None:
-    """Print every match as it is found, as CSV or as JSON lines, by way of files: rows through the JVM would cost more."""
-    as_json = as_json or asked["factorized"]  # CSV has no lists
-    suffix, printed = (".arrow", _print_json) if as_json else (".csv", _print_csv)
-    look = _Pipe().look
-    with closing(graph.pieces(query, suffix, limit=limit, progress=report.share, look=look, **asked)) as pieces:
-        titled = as_json
-        for piece in chain(pieces, [None]):
-            if not titled:
-                csv.writer(sys.stdout, lineterminator="\n").writerow(query.columns)
-                titled = True
-            if piece is not None:
-                printed(piece)
+def _print_csv(pieces: Iterator[Path], columns: Sequence[str]) -> None:
+    """Print files of CSV as they come, below a line of titles; bytes are copied where standard output takes them."""
+    for number, piece in enumerate(chain(pieces, [None])):
+        if number == 0:
+            csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
+        sys.stdout.flush()
+        if piece is None:
+            break
+        if (binary := getattr(sys.stdout, "buffer", None)) is None:
+            sys.stdout.write(piece.read_bytes().decode())
+            continue
+        with piece.open("rb") as source:
+            shutil.copyfileobj(source, binary, 1 << 20)
+        binary.flush()
 
 
-def _print_csv(piece: Path) -> None:
-    sys.stdout.flush()
-    binary = getattr(sys.stdout, "buffer", None)
-    if binary is None:
-        sys.stdout.write(piece.read_bytes().decode())
-        return
-    with piece.open("rb") as source:
-        shutil.copyfileobj(source, binary, 1 << 20)
-    binary.flush()
-
-
-def _print_json(piece: Path) -> None:
+def _print_json(pieces: Iterator[Path]) -> None:
+    """Print files of Arrow batches as they come, as JSON lines."""
     import pyarrow as pa
 
-    with pa.ipc.open_file(str(piece)) as reader:
-        for number in range(reader.num_record_batches):
-            for row in reader.get_batch(number).to_pylist():
-                sys.stdout.write(json.dumps(row, default=str) + "\n")
-    sys.stdout.flush()
+    for piece in pieces:
+        with pa.ipc.open_file(str(piece)) as reader:
+            for number in range(reader.num_record_batches):
+                for row in reader.get_batch(number).to_pylist():
+                    sys.stdout.write(json.dumps(row, default=str) + "\n")
+        sys.stdout.flush()
 
 
 class _Pipe:
-    """Whoever reads our output, if anybody does."""
+    """The reader of our output, if it is a pipe."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
-        with suppress(OSError, ValueError):  # of a stream that is no file
+        with suppress(OSError, ValueError):  # standard output may not be a file
             self._poll.register(sys.stdout.fileno(), 0)
 
     def look(self) -> None:
-        """Raise BrokenPipeError if nobody reads any more, though there may be nothing to write for a while."""
+        """Raise BrokenPipeError if nobody reads any more: there may be nothing to write for a while, which would tell."""
         if any(event & (select.POLLERR | select.POLLHUP) for _, event in self._poll.poll(0)):
             raise BrokenPipeError

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bigjoin.cli.options import Options, generate_options
+from bigjoin.cli.options import Options, answer, generate_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import start_spark
 from bigjoin.errors import GeneratorError
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
     from bigjoin.generators import Family
 
 _OUT = click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+_IDS = click.option(
+    "--ids", type=click.Choice(["int", "string"]), default="int", show_default=True, help="Integers, or text such as v000123."
+)
 _SEED = click.option("--seed", type=int, metavar="N", default=1, show_default=True, help="The same seed, the same edges.")
 
 
@@ -36,6 +38,7 @@ def generate() -> None:
 @click.option("--probabilities", metavar="A,B,C,D", help="Of the four quadrants [default: 0.57,0.19,0.19,0.05, as Graph500].")
 @click.option("--no-scramble", is_flag=True, help="Leave ids as they are drawn: the smallest are the hubs.")
 @_SEED
+@_IDS
 @generate_options
 def rmat(
     target: Path,
@@ -67,6 +70,7 @@ def rmat(
 @click.option("--vertices", type=int, metavar="N", required=True, help="Vertices.")
 @click.option("--edges", type=int, metavar="M", required=True, help="Distinct edges, without loops.")
 @_SEED
+@_IDS
 @generate_options
 def uniform(target: Path, vertices: int, edges: int, seed: int, ids: str, options: Options) -> None:
     """G(n, m): every edge as likely as any other, so no skew and few triangles."""
@@ -78,6 +82,7 @@ def uniform(target: Path, vertices: int, edges: int, seed: int, ids: str, option
 @generate.command()
 @_OUT
 @click.option("--stars", metavar="M-M-...", required=True, help="Leaves of each star, for example 3-4-5-9-16-25.")
+@_IDS
 @generate_options
 def theory(target: Path, stars: str, ids: str, options: Options) -> None:
     """Kronecker product of stars: hubs, and triangles that are known exactly.
@@ -96,6 +101,7 @@ def theory(target: Path, stars: str, ids: str, options: Options) -> None:
 @click.option("--edges", type=int, metavar="M", required=True, help="Distinct edges, those of v* or the hubs included.")
 @click.option("--hubs", type=int, metavar="H", help="Hubs, for --kind hubs [default: 4].")
 @_SEED
+@_IDS
 @generate_options
 def skew(target: Path, kind: str, vertices: int, edges: int, hubs: int | None, seed: int, ids: str, options: Options) -> None:
     """Most of the work for one worker of a join that hashes keys.
@@ -123,14 +129,12 @@ def _write(family: Family, target: Path, ids: str, options: Options) -> None:
         spark = start_spark(options, report)
         report.stage(f"generating {target}")
         done = generate_graph(spark, family, target, ids=ids, progress=report.share)
-    if options.as_json:
-        click.echo(json.dumps({"graph": family.describe(), **done}))
-        return
     files = "1 file" if done["files"] == 1 else f"{done['files']:,} files"
-    click.echo(
+    line = (
         f"{done['edges']:,} edges over {done['vertices']:,} vertices in {done['seconds']:.1f} s: "
         f"{files}, {done['bytes'] / 2**20:,.1f} MB in {target}, which is now a SOURCE"
     )
+    answer(options, {"graph": family.describe(), **done}, [line])
 
 
 def _probabilities(text: str) -> tuple[float, float, float, float]:

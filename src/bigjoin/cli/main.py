@@ -20,6 +20,9 @@ from bigjoin.cli.explain import explain
 from bigjoin.cli.find import find
 from bigjoin.cli.generate import generate
 from bigjoin.cli.index import index
+from bigjoin.cli.info import info
+from bigjoin.cli.vacuum import vacuum
+from bigjoin.cli.verify import verify
 from bigjoin.cli.watch import watch
 from bigjoin.errors import BigjoinError, LostError, bounded, shown
 
@@ -37,7 +40,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, count, find, explain, index, watch, generate, bench):
+for command in (demo, count, find, explain, index, info, verify, vacuum, watch, generate, bench):
     cli.add_command(command)
 
 

@@ -1,22 +1,73 @@
-"""The options that commands share, and the graph that they describe."""
+"""The options that commands share, how they are read, and how a command prints its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions, StrategyName
+from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions
+from bigjoin.languages import Flags
 
-if TYPE_CHECKING:
-    from bigjoin.languages import Flags
 
-_UNDIRECTED = click.option("--undirected", is_flag=True, help="Read edges in both directions, without loops.")
-_MASTER = click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine].")
+@dataclass(frozen=True)
+class Options:
+    """The shared options of one call of a command."""
+
+    undirected: bool = False
+    flags: Flags = field(default_factory=Flags)
+    run: RunOptions = field(default_factory=lambda: RunOptions(strategy="auto", workers=None, batch_size=None))
+    relations: Mapping[str, str] = field(default_factory=dict)
+    drop_nulls: bool = False
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    no_cache: bool = False
+    no_verify: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+
+def with_options(*groups: list[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add groups of options to a command, which receives them as one `options`."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def call(**arguments: Any) -> None:
+            def taken(fields: Iterable[str]) -> dict[str, Any]:
+                return {name: arguments.pop(name) for name in fields if name in arguments}
+
+            for group, kind in (("flags", Flags), ("run", RunOptions)):
+                if found := taken(kind.__annotations__):
+                    arguments[group] = found
+            function(options=Options(**taken(Options.__dataclass_fields__)), **arguments)
+
+        for option in reversed([option for group in groups for option in group]):
+            call = option(call)
+        return call
+
+    return decorate
+
+
+def named_option(option: str, argument: str, what: str, *, text: str, example: str = "") -> Callable[[Any], Any]:
+    """Return an option that takes NAME=`what`, for one name after another, and gives a mapping."""
+
+    def read(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+        values: dict[str, str] = {}
+        for one in given:
+            name, equals, value = one.partition("=")
+            if not equals or not value.strip():
+                raise click.UsageError(f"{parameter.opts[0]} {one}: write NAME={what}{example}")
+            if name in values:
+                raise click.UsageError(f"{parameter.opts[0]} {one}: there are two relations {name!r}")
+            values[name] = value
+        return values
+
+    return click.option(option, argument, multiple=True, metavar=f"NAME={what}", callback=read, help=text)
 
 
 def _settings(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -39,11 +90,33 @@ def _settings(_: click.Context, parameter: click.Parameter, given: tuple[str, ..
     return settings
 
 
-_CONF_HELP = "A setting of Spark; may be repeated. @FILE as VALUE is what a file says: other users see arguments."
-conf_option = click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF_HELP)
-"""Settings of the session that a command may start."""
-_KINDS_OF_ID = click.Choice(["int", "string"])
-_IDS = click.option("--ids", type=_KINDS_OF_ID, default="int", show_default=True, help="Integers, or text such as v000123.")
+def answer(options: Options, facts: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """Print what a command has found: an object with --json, else lines."""
+    click.echo(json.dumps(facts, default=str) if options.as_json else "\n".join(lines))
+
+
+_CONF = "A setting of Spark; may be repeated. With @FILE as VALUE it is read from a file, as other users can see arguments."
+_BATCH_SIZE = (
+    "Matches that a task holds at once; under strategies that exchange prefixes B', the proposals alive in a worker. Memory "
+    f"grows with it [default: {BATCH_SIZE:,}; B' {EXCHANGE_BATCH_SIZE:,}]."
+)
+_STRATEGY = (
+    "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel. heavy-light: "
+    "the same, but the work of hubs is dealt out to all workers. balanced: all work is, so that every worker gets the same "
+    "share under any skew."
+)
+_RELATION = "A relation of any arity, from a file or an index; may be repeated. Instead of SOURCE."
+_NO_VERIFY = "Trust the files of an index: damaged ones may give wrong answers or a crash."
+_WORKERS = (
+    "Tasks that share the seeds; under the other strategies, the owners of keys "
+    "[default: cores; the index's shards, or 4 a core]."
+)
+_UNDIRECTED = click.option("--undirected", is_flag=True, help="Read edges in both directions, without loops.")
+_MASTER = click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine].")
+_NO_CACHE = click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it.")
+_QUIET = click.option("--quiet", is_flag=True, help="No progress on stderr.")
+conf_option = click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF)
+
 _QUERY = [
     _UNDIRECTED,
     click.option("--distinct", is_flag=True, help="A match's vertices differ."),
@@ -52,116 +125,26 @@ _QUERY = [
     click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
     click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
     click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
-    click.option("--deduplicate", is_flag=True, help="Rows that differ, where the head leaves attributes out."),
+    click.option("--deduplicate", is_flag=True, help="Each row once, where the head leaves attributes out."),
 ]
 _RELATIONS = [
-    click.option(
-        "--relation",
-        "relation_paths",
-        multiple=True,
-        metavar="NAME=PATH",
-        help="A relation of any arity, from a file or an index; may be repeated. Instead of SOURCE.",
-    ),
-    click.option("--drop-nulls", "relation_nulls", is_flag=True, help="Drop rows of these relations that have a NULL."),
+    named_option("--relation", "relations", "PATH", text=_RELATION),
+    click.option("--drop-nulls", is_flag=True, help="Drop rows of these relations that have a NULL."),
 ]
-_BATCH = (
-    "Matches that a task holds at once; where the index is dealt out B', the proposals alive in a worker. Memory follows it "
-    f"[default: {BATCH_SIZE:,}; B' {EXCHANGE_BATCH_SIZE:,}]."
-)
-_STRATEGY = (
-    "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel. heavy-light: "
-    "the same, but what hangs on hubs is dealt out to all. balanced: everything is, so that all workers get the same work "
-    "under any skew."
-)
-_WORKERS = (
-    "Tasks that share the seeds; under the other strategies, who owns keys or answers for them "
-    "[default: cores; the index's shards, or 4 a core]."
-)
-_NO_CACHE = click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it.")
-_NO_VERIFY = click.option(
-    "--no-verify", is_flag=True, help="Trust the files of an index: damaged ones may give wrong answers, or end the process."
-)
 _RUN = [
     click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
     click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
-    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH),
+    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH_SIZE),
     _MASTER,
     conf_option,
     _NO_CACHE,
-    _NO_VERIFY,
+    click.option("--no-verify", is_flag=True, help=_NO_VERIFY),
 ]
-_OUTPUT = [
-    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-    click.option("--quiet", is_flag=True, help="No progress on stderr."),
-]
-
-
-@dataclass(frozen=True)
-class Options:
-    """The shared options of one call."""
-
-    undirected: bool = False
-    distinct: bool = False
-    unique: bool = False
-    induced: bool = False
-    where: str | None = None
-    select: str | None = None
-    cross_product: bool = False
-    deduplicate: bool = False
-    relation_paths: tuple[str, ...] = ()
-    relation_nulls: bool = False
-    strategy: StrategyName = "auto"
-    workers: int | None = None
-    batch_size: int | None = None
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    no_cache: bool = False
-    no_verify: bool = False
-    as_json: bool = False
-    quiet: bool = False
-
-    @property
-    def flags(self) -> Flags:
-        return {
-            "where": self.where,
-            "select": self.select,
-            "distinct": self.distinct,
-            "unique": self.unique,
-            "induced": self.induced,
-            "cross_product": self.cross_product,
-            "deduplicate": self.deduplicate,
-        }
-
-    @property
-    def run(self) -> RunOptions:
-        """What a verb of Graph takes to say how it runs."""
-        return {"strategy": self.strategy, "workers": self.workers, "batch_size": self.batch_size}
-
-
-def with_options(*groups: list[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add groups of options to a command, which receives them as one `options`."""
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @wraps(function)
-        def call(**arguments: Any) -> None:
-            shared = {name: arguments.pop(name) for name in Options.__dataclass_fields__ if name in arguments}
-            function(options=Options(**shared), **arguments)
-
-        for option in reversed([option for group in groups for option in group]):
-            call = option(call)
-        return call
-
-    return decorate
-
+_OUTPUT = [click.option("--json", "as_json", is_flag=True, help="Print JSON."), _QUIET]
 
 query_options = with_options(_QUERY, _RELATIONS, _RUN, _OUTPUT)
-"""Everything that a query on a source takes."""
-
 watch_options = with_options(_QUERY, [option for option in _RUN if option is not _NO_CACHE], _OUTPUT)
-"""What watching queries takes."""
-
 index_options = with_options([_UNDIRECTED, _MASTER, conf_option], _OUTPUT)
-"""What building an index takes."""
-
-generate_options = with_options([_IDS, _MASTER, conf_option], _OUTPUT)
-"""What generating a graph takes, whatever the family."""
+generate_options = with_options([_MASTER, conf_option], _OUTPUT)
+demo_options = with_options([conf_option, _QUIET])
+output_options = with_options(_OUTPUT)

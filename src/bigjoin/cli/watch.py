@@ -6,7 +6,7 @@ import json
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,25 +17,29 @@ from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.languages import parse
 
 if TYPE_CHECKING:
-    from bigjoin.streaming.monitor import Epoch
+    from bigjoin.streaming.monitor import Epoch, Watched
+
+_PATH = click.Path(path_type=Path)
+_UPDATES = "A folder of CSV, JSON or Parquet files, one for each epoch."
+_OUTPUT = "A folder for the signed matches: epoch=N/*.parquet, and _counts.jsonl."
 
 
 @click.command()
 @click.argument("query", nargs=-1, required=True)
-@click.argument("directory", metavar="DIR")
-@click.option("--updates", required=True, metavar="PATH", help="A folder of CSV, JSON or Parquet files, one an epoch.")
-@click.option("--output", metavar="PATH", help="A folder for the signed matches: epoch=N/*.parquet, and _counts.jsonl.")
+@click.argument("directory", metavar="DIR", type=_PATH)
+@click.option("--updates", required=True, metavar="PATH", type=_PATH, help=_UPDATES)
+@click.option("--output", metavar="PATH", type=_PATH, help=_OUTPUT)
 @click.option("--once", is_flag=True, help="Stop when all files that are there are applied.")
-@click.option("--order", metavar="COLUMN", help="What orders the updates of a file [default: deletions come first].")
+@click.option("--order", metavar="COLUMN", help="The order of the updates of a file [default: deletions come first].")
 @click.option("--window", metavar="LENGTH", help="Let edges expire: a number, or a length such as '7 days' ...")
 @click.option("--time", metavar="COLUMN", help="... of this column of theirs.")
 @click.option("--adopt", is_flag=True, help="Go on with these updates, though the index followed others before.")
 @watch_options
 def watch(
     query: tuple[str, ...],
-    directory: str,
-    updates: str,
-    output: str | None,
+    directory: Path,
+    updates: Path,
+    output: Path | None,
     once: bool,
     order: str | None,
     window: str | None,
@@ -57,81 +61,76 @@ def watch(
     watched = _watched(query, options, listing=output is not None)
     if (window is None) != (time is None):
         raise click.UsageError("a window is a length and the column it is about: give both --window and --time")
-    folder, path = Path(updates), Path(directory)
-    if not folder.is_dir():
+    if not updates.is_dir():
         raise SourceError(f"there is no folder {updates} of updates")
     with Reporter(quiet=options.quiet) as report:
-        if is_vacant(path):
-            _begin_empty(path, folder, options, left_out=order if order != time else None)
-        graph = Graph.open(path, verify=not options.no_verify)
+        if is_vacant(directory):
+            _begin_empty(directory, updates, options, left_out=order if order != time else None)
+        graph = Graph.open(directory, verify=not options.no_verify)
         if options.undirected and graph.directed:
             raise BigjoinError(f"{directory} is directed: build it with 'bigjoin index SOURCE DIR --undirected'")
         monitor = monitor_of(
             graph,
             watched,
             options.run,
-            output=None if output is None else Path(output),
+            output=output,
             order=order,
             window=None if window is None or time is None else Window(time, window),
             spark=lambda: start_spark(options, report),
         )
-        live = _Line(report, options)
+        log = _Log(report, options)
         report.stage("reading the index")
         try:
-            watch_folder(monitor, folder, once=once, adopt=adopt, report=live.show)
+            watch_folder(monitor, updates, once=once, adopt=adopt, report=log.add)
         finally:
-            with suppress(BigjoinError):  # what is not taken off the list now is done by the next watch
+            with suppress(BigjoinError):  # the next watch does what cannot be finished now
                 monitor.finish()
-    live.close()
+    log.close()
 
 
-class _Line:
-    """The live line on stderr, and with --json an object for each epoch on stdout."""
+class _Log:
+    """What epochs did: a live line on stderr, with --json an object for each on stdout, else the sum of all at the end."""
 
     def __init__(self, report: Reporter, options: Options) -> None:
         self.report, self.options = report, options
         self.epochs = self.updates = self.created = self.destroyed = 0
-        self.seconds = 0.0
-        self.last: Epoch | None = None
+        self.counts: dict[str, int] = {}
 
-    def show(self, epoch: Epoch, file: Path, lag: int) -> None:
+    def add(self, epoch: Epoch, file: Path, files_left: int) -> None:
         """Tell what an epoch did, and how many files wait."""
-        self.epochs, self.updates, self.last = self.epochs + 1, self.updates + epoch.fate.updates, epoch
-        self.seconds += epoch.seconds
-        created = sum(changes.created for changes in epoch.queries.values())
-        destroyed = sum(changes.destroyed for changes in epoch.queries.values())
-        self.created, self.destroyed = self.created + created, self.destroyed + destroyed
-        rate = epoch.fate.updates / max(epoch.seconds, 1e-9)
-        behind = f"{lag} files and {max(0.0, time.time() - file.stat().st_mtime):,.1f} s behind"
-        done = f"{epoch.fate.updates:,} updates, +{created:,} -{destroyed:,} matches, {rate:,.0f} updates/s"
+        updates, changes = epoch.fate.updates, epoch.queries.values()
+        created, destroyed = sum(change.created for change in changes), sum(change.destroyed for change in changes)
+        rate = updates / max(epoch.seconds, 1e-9)
+        behind = f"{files_left} files and {max(0.0, time.time() - file.stat().st_mtime):,.1f} s behind"
+        done = f"{updates:,} updates, +{created:,} -{destroyed:,} matches, {rate:,.0f} updates/s"
         self.report.stage(f"epoch {epoch.number}: {done}, {behind}")
         if self.options.as_json:
             click.echo(json.dumps(epoch.line | {"seconds": epoch.seconds, "file": file.name}))
+        self.epochs, self.updates = self.epochs + 1, self.updates + updates
+        self.created, self.destroyed = self.created + created, self.destroyed + destroyed
+        self.counts = {name: change.count for name, change in epoch.queries.items()}
 
     def close(self) -> None:
         """Tell what all epochs came to."""
-        if self.options.as_json:
-            return
-        counts: dict[str, Any] = {} if self.last is None else {n: c.count for n, c in self.last.queries.items()}
-        shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        done = f"{self.epochs} epochs, {self.updates:,} updates, +{self.created:,} -{self.destroyed:,} matches"
-        click.echo(f"{done}; {shown or 'nothing new'}")
+        if not self.options.as_json:
+            counts = ", ".join(f"{name} {count:,}" for name, count in self.counts.items())
+            done = f"{self.epochs} epochs, {self.updates:,} updates, +{self.created:,} -{self.destroyed:,} matches"
+            click.echo(f"{done}; {counts or 'nothing new'}")
 
 
-def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> dict[str, Any]:
+def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> dict[str, Watched]:
     """Return the queries by name: their own, or what stands before = if that is a name."""
     from bigjoin.graph import watchable
 
     named = {}
     for given in queries:
-        name, equals, rest = given.partition("=")
-        chosen, text = (
-            (name.strip(), rest) if equals and name.strip().isidentifier() and not rest.startswith("=") else ("", given)
-        )
-        asked = parse(text, **options.flags)
-        if (chosen or asked.name) in named:
-            raise click.UsageError(f"two queries are called {chosen or asked.name!r}: write NAME=QUERY")
-        named[chosen or asked.name] = asked
+        name, equals, text = given.partition("=")
+        is_named = equals and name.strip().isidentifier() and not text.startswith("=")
+        query = parse(text if is_named else given, **options.flags)
+        chosen = name.strip() if is_named else query.name
+        if chosen in named:
+            raise click.UsageError(f"two queries are called {chosen!r}: write NAME=QUERY")
+        named[chosen] = query
     return watchable(named, {}, listing=listing)
 
 

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from bigjoin.dataflow.agenda import Agenda, Waiting
-from bigjoin.dataflow.balance import Balance
-from bigjoin.dataflow.blocks import Spread, join, pack, route, unpack
-from bigjoin.dataflow.heavy import find_heavy
+from bigjoin.dataflow.heavy import HeavyItinerary, find_heavy
 from bigjoin.dataflow.lookups import Dealing, tuples_said
-from bigjoin.dataflow.managed import Manager, State, begin
-from bigjoin.dataflow.operators import Operators
-from bigjoin.dataflow.packing import pack_arrays, unpack_arrays
-from bigjoin.dataflow.seeds import WorkerSeeds
+from bigjoin.dataflow.managed import Managed, Manager, begin
+from bigjoin.dataflow.owned_seeds import WorkerSeeds
+from bigjoin.dataflow.packing import pack, pack_arrays, unpack, unpack_arrays
+from bigjoin.dataflow.routing import route
+from bigjoin.dataflow.schedule import DealtSchedule, OwnedSchedule
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.joins.bind import bind
+from bigjoin.joins.blocks import Spread, join
+from bigjoin.joins.itinerary import Itinerary
+from bigjoin.joins.operators import Operators
 
 
 class Simulated:
@@ -39,30 +40,27 @@ class Simulated:
         if spreading is not None:
             how = {} if spreading is True else {"threshold": spreading, "least": max(1, spreading // 2)}
             self.heavy = find_heavy(self.plan, workers, **how)
-        options = {"counting": counting, "batch_size": batch_size, "enough": enough, "heavy": self.heavy}
-        self.hosts = [Operators(self.plan, _Sink(self, task), **options) for task in range(self.tasks)]
-        self.itinerary = self.hosts[0].itinerary
+        heavy = self.heavy
+        self.itinerary = Itinerary(self.plan) if heavy is None else HeavyItinerary(self.plan, heavy, batch_size)
+        options = {"counting": counting, "batch_size": batch_size, "worth_counting": enough}
+        self.hosts = [Operators(self.plan, _Sink(self, task), self.itinerary, **options) for task in range(self.tasks)]
         dealt = None if self.heavy is None else self.heavy.marks[0]
         self.seeds = [WorkerSeeds(self.plan.seed, workers, self.tasks, task, dealt) for task in range(self.tasks)]
         self.loads = []
-        self.agenda = Agenda([len(s) for s in self.seeds], len(self.plan.steps), workers, batch_size, budget)
+        self.schedule = OwnedSchedule(
+            [len(s) for s in self.seeds], len(self.plan.steps), workers=workers, batch_size=batch_size, budget=budget
+        )
         self.load = np.zeros(workers, np.int64)
         self.sent = self.rounds = self.exchanges = self.most_proposed = 0
 
     def run(self):
-        while (now := self.agenda.next_round()) is not None:
+        while (now := self.schedule.next_round()) is not None:
             self.rounds += 1
             before = sum(self.added("candidates")[1:])
             self._round(now)
             proposed = sum(self.added("candidates")[1:]) - before
             self.most_proposed = max(self.most_proposed, proposed)
-            waiting = []
-            for (task, step, stop), file in self.files.items():
-                file.close()
-                figures = (file.prefixes, file.proposals, file.bytes, file.codes)
-                waiting.append(Waiting(str(file.path), step, stop, task, *figures))
-            self.files = {}
-            self.agenda.add(waiting, proposed)
+            self.schedule.add(closed(self.files), proposed)
         return self
 
     def most(self):
@@ -101,7 +99,7 @@ class Simulated:
             travelling = []
             for (task, number), packed in sorted(arriving.items()):
                 for data in packed:
-                    block = join([unpack(data, self.plan.seed.code_type)])
+                    block = join([unpack(data)])
                     travelling += self.hosts[task].visit(self.itinerary.visits[number], block)
         assert exchanges <= self.itinerary.exchanges(now.step)
         self.exchanges += exchanges
@@ -118,8 +116,9 @@ class Simulated:
                 self.hosts[task].tally.candidates[0] += read
                 yield from self.hosts[task].seed(prefixes)
             return
-        for batch in read_waiting(part.file, part.first, part.last, self.batch_size, self.plan.seed.code_type):
-            yield from self.hosts[task].propose(step, part.stop, batch)
+        for block in read_waiting(part.file, part.first, part.last):
+            for batch in block.batches(self.batch_size):
+                yield from self.hosts[task].propose(step, part.stop, batch)
 
     @property
     def count(self):
@@ -140,8 +139,7 @@ class _Sink:
         key = (self.task, step, stop)
         files = self.cluster.files
         if key not in files:
-            number = len(list(self.cluster.folder.iterdir()))
-            files[key] = WaitingFile(self.cluster.folder / f"{number}.waiting")
+            files[key] = WaitingFile(self.cluster.folder, step, stop, self.task)
         files[key].put(counted, keys)
 
     def match(self, matches):
@@ -155,7 +153,7 @@ class Balanced:
         self.plan, self.folder = bind(plan, index), Path(folder)
         self.dealing = Dealing(workers, min(tasks, workers), salt)
         self.counting = counting
-        self.balance = Balance(self.plan.seed.positions, len(self.plan.steps), workers, batch_size)
+        self.schedule = DealtSchedule(self.plan.seed.positions, len(self.plan.steps), workers=workers, batch_size=batch_size)
         self.matches, self.files = [], {}
         self.tallies = []
         self.loads = []
@@ -166,20 +164,15 @@ class Balanced:
         self.sent = self.ranges = 0
 
     def run(self):
-        while (batch := self.balance.next_batch()) is not None:
+        while (batch := self.schedule.next_round()) is not None:
             dealt = [sum(part.last - part.first for part in slices) for slices in batch.work]
             assert max(dealt) - min(dealt) <= 1
-            assert max(dealt) <= self.balance.batch_size
+            assert max(dealt) <= self.schedule.batch_size
             self.dealt.append(dealt)
             self._batch(batch, max(dealt))
-            waiting = []
-            for step, file in self.files.items():
-                file.close()
-                waiting.append(Waiting(str(file.path), step, 0, 0, file.prefixes, file.proposals, file.bytes, file.codes))
-            self.files = {}
-            self.balance.add(waiting)
-        assert self.balance.most_new <= 1 + 1 / self.balance.batch_size  # what is cut in a deal waits twice
-        assert self.balance.most_waiting <= 2 + 1 / self.balance.batch_size
+            self.schedule.add(closed(self.files), 0)
+        assert self.schedule.most_new <= 1 + 1 / self.schedule.batch_size  # what is cut in a deal waits twice
+        assert self.schedule.most_waiting <= 2 + 1 / self.schedule.batch_size
         return self
 
     def _batch(self, batch, dealt):
@@ -215,7 +208,7 @@ class Balanced:
                             answered[worker] += tuples_said(said[0])
                 if state.is_last:
                     continue
-                arrived[worker] = State.of(unpack_arrays(pack_arrays(state.arrays()))), dict(answers)
+                arrived[worker] = Managed.of(unpack_arrays(pack_arrays(state.arrays()))), dict(answers)
             self.sent += int(answered.sum())
             after = {w: managers[w].advance(exchange, *arrived[w]) for w in arrived}
             states = {w: state for w, state in after.items() if state is not None}
@@ -241,8 +234,17 @@ class Balanced:
     def wait(self, step, stop, counted, keys):
         assert (stop, keys) == (0, None)
         if step not in self.files:
-            self.files[step] = WaitingFile(self.folder / f"{len(list(self.folder.iterdir()))}.waiting")
+            self.files[step] = WaitingFile(self.folder, step, 0, 0)
         self.files[step].put(counted)
 
     def match(self, matches):
         self.matches.append(matches.copy())
+
+
+def closed(files):
+    """Finish files of prefixes that wait, and say what is in them."""
+    for file in files.values():
+        file.close()
+    found = [file.waiting for file in files.values()]
+    files.clear()
+    return found

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-import bigjoin as bj
-from bigjoin.dataflow import lookups
 from bigjoin.dataflow.agenda import Waiting
 from bigjoin.dataflow.balance import Balance
 from bigjoin.dataflow.blocks import Counts, join, pack, unpack
+from bigjoin.dataflow.seeds import tuples_of_workers
+
+import bigjoin as bj
+from bigjoin.dataflow import lookups
 from bigjoin.dataflow.forecast import forecast
 from bigjoin.dataflow.lookups import Dealing, Resolve, ask, ask_ranges, entries_of_workers, gathered
 from bigjoin.dataflow.managed import Manager, tries_of
 from bigjoin.dataflow.packing import pack_arrays, unpack_arrays
-from bigjoin.dataflow.seeds import tuples_of_workers
 from bigjoin.dataflow.waiting import WaitingFile, stretches
 from bigjoin.errors import BigjoinError
 from bigjoin.generators import Funnel, Hubs, Theory

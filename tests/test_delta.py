@@ -21,7 +21,7 @@ from bigjoin.joins import compiled
 from bigjoin.joins.bind import bind, outputs
 from bigjoin.joins.changes import Signed, changed
 from bigjoin.joins.compiled import Counting, Listing
-from bigjoin.joins.generic_join import Tally, count_matches, matches
+from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import delta_plan, plan
@@ -112,8 +112,8 @@ class Epochs:
 def on_batches(dq, phase, size, *, listing):
     bound = bind(dq.plan, phase)
     if not listing:
-        return count_matches(bound, equal_ranges(bound, 2), batch_size=size)
-    return list(matches(bound, equal_ranges(bound, 2), batch_size=size))
+        return GenericJoin(bound, counting=True, batch_size=size).count(equal_ranges(bound, 2))
+    return list(GenericJoin(bound, counting=False, batch_size=size).matches(equal_ranges(bound, 2)))
 
 
 def by_loops(dq, phase, size, *, listing):
@@ -209,16 +209,18 @@ def test_all_epochs_together_explore_no_more_than_one_static_run(name, directed,
     for _ in epochs:
         for number, dq in enumerate(plans.queries):
             bound = bind(dq.plan, Phase(epochs.versions, epochs.index, True))
-            tally = Tally.of(bound)
-            count_matches(bound, equal_ranges(bound, 1), tally=tally)
+            join = GenericJoin(bound, counting=True)
+            join.count(equal_ranges(bound, 1))
+            tally = join.tally
             explored[number] += tally.prefixes
     whole = build_index(
         pa.table({"src": [a for a, _ in states[-1]], "dst": [b for _, b in states[-1]]}), tmp_path / "whole", directed=directed
     )
     for number, dq in enumerate(plans.queries):
         bound = bind(plan(parse(name), whole.statistics, order=dq.plan.attributes), whole)
-        tally = Tally.of(bound)
-        count_matches(bound, equal_ranges(bound, 1), tally=tally)
+        join = GenericJoin(bound, counting=True)
+        join.count(equal_ranges(bound, 1))
+        tally = join.tally
         assert (explored[number] <= tally.prefixes).all(), (dq.plan, explored[number], tally.prefixes)
 
 

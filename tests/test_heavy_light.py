@@ -7,18 +7,18 @@ from math import prod
 import numpy as np
 import pyarrow as pa
 import pytest
-
-import bigjoin as bj
 from bigjoin.dataflow.agenda import Slice
 from bigjoin.dataflow.blocks import Counts, Proposals, Spread, join, pack, route, unpack
-from bigjoin.dataflow.heavy import Heavy, find_heavy
 from bigjoin.dataflow.itinerary import Itinerary
 from bigjoin.dataflow.seeds import WorkerSeeds, tuples_of_codes
+
+import bigjoin as bj
+from bigjoin.dataflow.heavy import Heavy, find_heavy
 from bigjoin.generators.skew import Funnel, Hubs
 from bigjoin.generators.theory import Theory
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
-from bigjoin.joins.generic_join import count_matches
+from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
@@ -60,7 +60,7 @@ def planned(index, name="triangle"):
 
 def counted(chosen, index):
     bound = bind(chosen, index)
-    return count_matches(bound, equal_ranges(bound, 1))
+    return GenericJoin(bound, counting=True).count(equal_ranges(bound, 1))
 
 
 def simulated(index, chosen, folder, workers, **options):

@@ -20,7 +20,7 @@ from bigjoin.joins import compiled
 from bigjoin.joins.bind import bind
 from bigjoin.joins.compiled import Counting
 from bigjoin.joins.count_source import CountSource
-from bigjoin.joins.generic_join import count_matches
+from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
@@ -192,7 +192,7 @@ def scattered(directed: bool, tmp_path, vertices: int = 24, edges: int = 60):
 
 def batch_count(query, index) -> int:
     bound = bind(plan(query, index.statistics), index)
-    return count_matches(bound, equal_ranges(bound, 1))
+    return GenericJoin(bound, counting=True).count(equal_ranges(bound, 1))
 
 
 @pytest.mark.parametrize("directed", [True, False])

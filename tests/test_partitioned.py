@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-import bigjoin as bj
 from bigjoin.dataflow.agenda import Agenda, Slice, Waiting
 from bigjoin.dataflow.blocks import Counts, Prefixes, Proposals, join, pack, pieces, route, unpack
 from bigjoin.dataflow.itinerary import Itinerary
 from bigjoin.dataflow.seeds import tuples_of_workers
+
+import bigjoin as bj
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.errors import BigjoinError
 from bigjoin.index.trie import Level, Trie
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
-from bigjoin.joins.generic_join import count_matches
+from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
@@ -46,7 +46,7 @@ def scattered(folder, *, vertices=40, edges=250, directed=True, shards=1, seed=5
 
 def counted(chosen, index):
     bound = bind(chosen, index)
-    return count_matches(bound, equal_ranges(bound, 1))
+    return GenericJoin(bound, counting=True).count(equal_ranges(bound, 1))
 
 
 # On a cluster in this process

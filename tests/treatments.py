@@ -12,13 +12,13 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from bigjoin.dataflow.operators import ENOUGH
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
-from bigjoin.joins import compiled, extend
+from bigjoin.joins import blocks, compiled
 from bigjoin.joins.bind import BoundPlan, bind, outputs
 from bigjoin.joins.compiled import Counting, Listing
-from bigjoin.joins.generic_join import Tally, count_matches, matches
+from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.operators import WORTH_COUNTING
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
@@ -74,15 +74,15 @@ def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int, ever
     """The rows by the join alone, with the counts checked against them: on batches, and by loops in two ways."""
     rows = []
     ranges = equal_ranges(bound, parts)
-    for batch in matches(bound, ranges, batch_size=batch_size):
+    for batch in GenericJoin(bound, counting=False, batch_size=batch_size).matches(ranges):
         assert 0 < batch.shape[1] <= batch_size
         columns = [output.decode(batch).to_pylist() for output in bound.outputs]
         rows += zip(*columns, strict=True)
-    tally = Tally.of(bound)
+    counting = GenericJoin(bound, counting=True, batch_size=batch_size)
     with flattening_at_most(batch_size):
-        assert count_matches(bound, ranges, batch_size=batch_size, tally=tally) == len(rows)
-    assert tally.prefixes[-1] == len(rows)
-    assert tally.peak <= 2 * batch_size
+        assert counting.count(ranges) == len(rows)
+    assert counting.tally.prefixes[-1] == len(rows)
+    assert counting.peak <= 2 * batch_size
     assert counted(bound.plan, index, parts=parts) == (len(rows), len(rows))
     assert sorted(map(repr, listed(bound.plan, index, size=batch_size, parts=parts))) == sorted(map(repr, rows))  # NaN
     spread(bound, index, len(rows), batch_size=batch_size, every=every)
@@ -92,7 +92,9 @@ def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int, ever
 def spread(bound: BoundPlan, index: Index, count: int, *, batch_size: int, every: bool) -> None:
     """Check the strategies that work in rounds (every one, or one of them), on a cluster in this process."""
     ranges = equal_ranges(bound, 1)
-    wanted = sorted(row for batch in matches(bound, ranges) for row in zip(*batch.tolist(), strict=True))
+    wanted = sorted(
+        row for batch in GenericJoin(bound, counting=False).matches(ranges) for row in zip(*batch.tolist(), strict=True)
+    )
     assert len(wanted) == count
     workers, tasks = [(1, 1), (2, 2), (7, 3), (64, 4)][count % 4]
     options = {"workers": workers, "tasks": tasks, "batch_size": batch_size}
@@ -105,7 +107,7 @@ def spread(bound: BoundPlan, index: Index, count: int, *, batch_size: int, every
 
 
 def partitioned(plan: Plan, index: Index, folder: str, options: dict, wanted: list[tuple]) -> None:
-    options = {**options, "enough": (0, 2, ENOUGH)[len(wanted) % 3]}
+    options = {**options, "enough": (0, 2, WORTH_COUNTING)[len(wanted) % 3]}
     counting = Simulated(plan, index, folder, **options).run()
     assert counting.count == len(wanted)
     if not any(counting.itinerary.checks):
@@ -114,7 +116,7 @@ def partitioned(plan: Plan, index: Index, folder: str, options: dict, wanted: li
 
 
 def heavy_light(plan: Plan, index: Index, folder: str, options: dict, wanted: list[tuple]) -> None:
-    options = {**options, "enough": (0, 2, ENOUGH)[len(wanted) % 3], "spreading": len(wanted) % 5}
+    options = {**options, "enough": (0, 2, WORTH_COUNTING)[len(wanted) % 3], "spreading": len(wanted) % 5}
     if len(wanted) % 2:
         assert Simulated(plan, index, folder, **options).run().count == len(wanted)
     else:
@@ -156,15 +158,13 @@ def _listed(term: Term, query: Query, index: Index, size: int, parts: int, *, fa
 def flattening_at_most(batch_size: int):
     """Fail where a step writes more prefixes than B', also one that only counts."""
 
-    def flatten(step, batch, candidates):
-        assert candidates.lengths.sum() <= batch_size
-        return original(step, batch, candidates)
+    def flattened(block):
+        assert block.tuples <= batch_size
+        return original(block)
 
-    original, extend.flatten = extend.flatten, flatten
-    try:
+    original = blocks.Proposals.flattened
+    with mock.patch.object(blocks.Proposals, "flattened", flattened):
         yield
-    finally:
-        extend.flatten = original
 
 
 def local(question: Question, spelling: str, index: Index, *, batch_size: int = 1 << 18, parts: int = 1) -> list[tuple]:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
-from bigjoin.joins.bind import BoundExtender, BoundStep, bind
+from bigjoin.joins.bind import BoundStep, bind
 from bigjoin.joins.compiled import Counting
-from bigjoin.joins.generic_join import Tally, count_matches
+from bigjoin.joins.extender import BoundExtender
+from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 
@@ -32,8 +33,8 @@ def count_in_batches(plan: Plan, index: Index) -> tuple[int, int]:
     bound = bind(plan, index)
     meters = [_Meter() if step.checks else None for step in bound.steps]
     bound = replace(bound, steps=tuple(_metered(*pair) for pair in zip(bound.steps, meters, strict=True)))
-    tally = Tally.of(bound)
-    count = count_matches(bound, [bound.seed.positions], tally=tally)
+    join = GenericJoin(bound, counting=True)
+    count, tally = join.count([bound.seed.positions]), join.tally
     built = zip(tally.prefixes[1:], meters, strict=True)
     return count, tally.prefixes[0] + sum(kept if meter is None else meter.seen for kept, meter in built)
 
@@ -41,8 +42,9 @@ def count_in_batches(plan: Plan, index: Index) -> tuple[int, int]:
 def explored(plan: Plan, index: Index) -> tuple[int, int]:
     """Run a plan by batches, and return the prefixes that it built before the last step, and the candidates of its steps."""
     bound = bind(plan, index)
-    tally = Tally.of(bound)
-    count_matches(bound, [bound.seed.positions], tally=tally)
+    join = GenericJoin(bound, counting=True)
+    join.count([bound.seed.positions])
+    tally = join.tally
     return sum(tally.prefixes[:-1]), sum(tally.candidates[1:])
 
 

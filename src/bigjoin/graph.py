@@ -27,7 +27,7 @@ from bigjoin.streaming.initial import count_here, is_small
 from bigjoin.streaming.monitor import Epoch, Monitor, Watched
 from bigjoin.streaming.watch import Batches, check_checkpoint, read_file, telling
 from bigjoin.streaming.window import Window
-from bigjoin.verbs import Verbs
+from bigjoin.verbs import Verbs, meaning
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -286,7 +286,7 @@ class Graph(Verbs):
         first = next((one.query for one in watched.values()), None)
         if strategy != "auto" or first is None:
             return "shared" if strategy == "auto" else strategy
-        return self._choose(first, self.index.base, strategy, workers=workers, batch_size=None)[0]
+        return self._choose(meaning(first, self.index.base)[0], self.index.base, strategy, workers=workers)[0]
 
     def close(self) -> None:
         """Remove the scratch index, if this graph owns one, and results. Frames from `find` cannot be read afterwards."""

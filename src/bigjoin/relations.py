@@ -115,7 +115,7 @@ class Relations(Verbs):
         """Return a copy of the relations whose queries run in another session; the files still belong to this one."""
         other = copy(self)
         other._spark, other._owns_scratch = spark, False
-        for kept_by_session in ("_count_jobs", "_results"):
+        for kept_by_session in ("_strategies", "_results"):
             other.__dict__.pop(kept_by_session, None)
         return other
 

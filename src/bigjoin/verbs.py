@@ -5,41 +5,37 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
-from functools import cache, cached_property, partial, reduce
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import BATCH_SIZE, StrategyName, check_numbers, check_strategy
+from bigjoin.defaults import ListOptions, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.explain import explain
 from bigjoin.index.directory import Index
 from bigjoin.joins.bind import bind
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.output import assemble, check_target, staging
-from bigjoin.planner import count_plan, factorized_plan, plan
+from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.planner.resolve_relations import resolve_relations
-from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
-from bigjoin.query.statistics import Statistics
-from bigjoin.spark import results, shared
 from bigjoin.spark.choose import choose
 from bigjoin.spark.failures import told
 from bigjoin.spark.frames import schema_of_frame, write_frame
 from bigjoin.spark.held import Held
-from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.session import common_directory, get_session, parallelism
-from bigjoin.spark.strategies import IN_ROUNDS
+from bigjoin.spark.strategies import STRATEGIES
+from bigjoin.spark.strategy import Ask, Part, Strategy
 from bigjoin.spark.stream import publish, stream
-
-KEPT_JOBS = 256
-"""Counts of which the plan is remembered."""
 
 
 class Count(int):
@@ -49,13 +45,32 @@ class Count(int):
     strategy: str
     workers: int
     _stats: dict[str, Any]
-    _asked: tuple[Query, Statistics]
-    _index_tuples: Callable[[], dict[str, float]]
+    _asked: Ask
+    _index_tuples: Callable[[], NDArray[np.int64]]
+
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        asked: Ask,
+        strategy: str,
+        workers: int,
+        seconds: float,
+        stats: dict[str, Any],
+        index_tuples: Callable[[], NDArray[np.int64]],
+    ) -> Count:
+        """Return a count with its figures."""
+        count = cls(number)
+        count._asked, count.strategy, count.workers, count.seconds = asked, strategy, workers, seconds
+        count._stats, count._index_tuples = stats, index_tuples
+        return count
 
     @cached_property
     def stats(self) -> dict[str, Any]:
         """The rounds, steps, memory and seconds of the run, what a worker holds, and the AGM bound beside them."""
-        return {**self._stats, "index_tuples": self._index_tuples(), "agm": agm_bound(*self._asked)}
+        tuples = self._index_tuples()
+        held = {"max": int(tuples.max()), "mean": float(tuples.mean())}
+        return {**self._stats, "index_tuples": held, "agm": agm_bound(self._asked.query, self._asked.index.statistics)}
 
 
 class Explanation(str):
@@ -74,11 +89,6 @@ class Verbs(ABC):
     def _index_for(self, query: Query) -> Index:
         """Return an index that holds what a query reads."""
 
-    @cached_property
-    def _count_jobs(self) -> dict[tuple[str, str, int], tuple[shared.CountJob, DataFrame]]:
-        """Plans of counts, cut for tasks: a query that is asked again, of an index that never changes, has the same one."""
-        return {}
-
     @property
     def spark(self) -> SparkSession:
         """The session that runs queries: the one given, the active one, or a local one that starts now."""
@@ -90,6 +100,21 @@ class Verbs(ABC):
     def _session(self) -> SparkSession | None:
         """The session that queries would run in, if there is one already."""
         return self._spark or SparkSession.getActiveSession()
+
+    @cached_property
+    def _strategies(self) -> dict[str, Strategy]:
+        """The strategies that have been used, which remember what they have planned in this session."""
+        return {}
+
+    @cached_property
+    def _results(self) -> Held:
+        """The files of results that frames read."""
+        return Held()
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch files that results of `find` hold until `close`."""
+        return self._results.bytes
 
     @told()
     def count(
@@ -106,71 +131,39 @@ class Verbs(ABC):
 
         With `deduplicate`, of rows that differ, if the head leaves attributes out.
         """
-        spark = self.spark  # may start a session, which is not the query's time
-        parallelism(spark)  # asks a cluster, now and then, by a job of its own
-        asked = _query(query, flags)
-        index = self._index_for(asked)
-        if asked.deduplicate and asked.projects:
-            return self._count_rows(asked, index, strategy, workers, batch_size)
-        options = (index, strategy, workers, batch_size, progress)
-        return _added([self._count(branch, *options) for branch in _branches(asked, index)])
+        parallelism(self.spark)  # may start a session, or ask a cluster by a job of its own: not the query's time
+        asked = self._ask(_query(query, flags), strategy=strategy, workers=workers, batch_size=batch_size)
+        if asked.is_distinct:
+            return self._count_rows(asked)
+        return _added([self._count(asked, part, progress) for part in asked.parts])
 
-    def _count(
-        self,
-        asked: Query,
-        index: Index,
-        strategy: str,
-        workers: int | None,
-        batch_size: int | None,
-        progress: Callable[[float], None] | None,
-    ) -> Count:
+    def _count(self, asked: _Asked, part: Ask, progress: Callable[[float], None] | None) -> Count:
         started = time.perf_counter()
-        chosen, _ = self._choose(asked, index, strategy, workers=workers, batch_size=batch_size)
-        if chosen in IN_ROUNDS:
-            dealt = self._dealt(chosen, asked, index, workers, batch_size)
-            planned, dealt_to = time.perf_counter(), dealt.workers
-            ran = IN_ROUNDS[chosen].run(self.spark, dealt, progress=progress)
-            number, stats, index_tuples = ran.matches, ran.stats, ran.index_tuples
-        else:
-            job, frame = self._count_job(asked, index, workers or parallelism(self.spark))
-            planned, dealt_to = time.perf_counter(), len(job.ranges)
-            number, stats = shared.count(self.spark, job, frame=frame, progress=progress)
-            index_tuples = partial(_whole, index)
-        finished = time.perf_counter()
-        count = Count(number)
-        count.seconds, count.strategy, count.workers = finished - started, chosen, dealt_to
-        count._stats = {**stats, "seconds": {"plan": planned - started, "run": finished - planned}}
-        count._index_tuples = index_tuples
-        count._asked = asked, index.statistics
-        return count
+        ran = self._strategy(asked).count(part, progress)
+        seconds = time.perf_counter() - started
+        stats = {**ran.stats, "seconds": {"plan": ran.plan_seconds, "run": seconds - ran.plan_seconds}}
+        return Count.of(ran.matches, part, asked.strategy, ran.workers, seconds, stats, ran.index_tuples)
 
-    def _count_rows(
-        self, asked: Query, index: Index, strategy: StrategyName, workers: int | None, batch_size: int | None
-    ) -> Count:
+    def _count_rows(self, asked: _Asked) -> Count:
         """Count rows that differ, by Spark."""
-        started = time.perf_counter()
-        chosen, _ = self._choose(asked, index, strategy, workers=workers, batch_size=batch_size)
-        if not asked.head:
-            asked = replace(asked, head=asked.attributes[:1])
-            number = int(self.exists(asked, strategy=strategy, workers=workers, batch_size=batch_size))
-        else:
+        started, first = time.perf_counter(), asked.parts[0]
+        if asked.query.head:
             with Held() as held:
-                number = self._find(asked, index, chosen, held, workers=workers, batch_size=batch_size).count()
-        count = Count(number)
-        count.seconds, count.strategy = time.perf_counter() - started, chosen
-        count.workers = workers or parallelism(self.spark)
-        count._index_tuples = partial(_whole, index)
-        count._stats = {
+                number = self._find(asked, self._strategy(asked), held).count()
+        else:
+            number = int(self._exists(asked))
+        seconds, workers = time.perf_counter() - started, first.workers or parallelism(self.spark)
+        stats = {
             "rounds": 1,
             "bytes": 0,
             "load": {"max": 0, "mean": 0.0},
             "steps": [],
-            "tasks": {"count": count.workers, "seconds": {"max": count.seconds, "mean": count.seconds}},
+            "tasks": {"count": workers, "seconds": {"max": seconds, "mean": seconds}},
             "peak_memory": 0,
-            "seconds": {"plan": 0.0, "run": count.seconds},
+            "seconds": {"plan": 0.0, "run": seconds},
         }
-        count._asked = asked, index.statistics
-        return count
+        tuples = np.array([sum(relation.tuples for relation in first.index.statistics.relations.values())])
+        return Count.of(number, first, asked.strategy, workers, seconds, stats, lambda: tuples)
 
     @told()
     def exists(
@@ -183,15 +176,13 @@ class Verbs(ABC):
         **flags: Unpack[Flags],
     ) -> bool:
         """Tell whether there is a match: the join stops at the first."""
-        asked = _query(query, flags)
-        atoms = tuple(atom for atom in asked.atoms if not atom.optional)
-        known = {attribute for atom in atoms for attribute in atom.attributes}
-        filters = tuple(f for f in asked.filters if known.issuperset(f.attributes))
-        first = replace(asked, atoms=atoms, filters=filters, head=asked.attributes[:1], deduplicate=False)
-        index = self._index_for(first)
-        chosen, _ = self._choose(first, index, strategy, workers=workers, batch_size=batch_size, limit=1)
+        first = _some(_query(query, flags))
+        return self._exists(self._ask(first, strategy=strategy, workers=workers, batch_size=batch_size, limit=1))
+
+    def _exists(self, asked: _Asked) -> bool:
+        first = replace(asked.parts[0], query=_some(asked.parts[0].query), limit=1)
         with Held() as held:
-            return self._find(first, index, chosen, held, limit=1, workers=workers, batch_size=batch_size).count() > 0
+            return self._strategy(asked).find(first, held).count() > 0
 
     @told()
     def find(
@@ -215,55 +206,19 @@ class Verbs(ABC):
         that work in rounds, which run now: a small result is then part of the frame, and a large one lies in scratch files
         until `close`, or until Python exits. `scratch_bytes` says how much that is.
         """
-        options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
-        asked, index, chosen = self._listed(_query(query, flags), strategy, **options)
-        return self._find(asked, index, chosen, self._results, **options)
+        options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
+        asked = self._ask_listed(_query(query, flags), options)
+        return self._find(asked, self._strategy(asked), self._results)
 
-    def _listed(self, asked: Query, strategy: str, *, factorized: bool, **options: Any) -> tuple[Query, Index, str]:
-        """Return a query whose matches can be listed, the index that has them, and the strategy that finds them."""
-        _check_head(asked, factorized=factorized)
-        index = self._index_for(asked)
-        chosen, _ = self._choose(asked, index, strategy, factorized, **options)
-        return asked, index, chosen
-
-    @cached_property
-    def _results(self) -> Held:
-        """The files of results that frames read."""
-        return Held()
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes of scratch files that results of `find` hold until `close`."""
-        return self._results.bytes
-
-    def _find(
-        self,
-        asked: Query,
-        index: Index,
-        chosen: str,
-        held: Held,
-        *,
-        workers: int | None,
-        batch_size: int | None,
-        limit: int | None = None,
-        factorized: bool = False,
-        spark: SparkSession | None = None,
-    ) -> DataFrame:
+    def _find(self, asked: _Asked, strategy: Strategy, held: Held) -> DataFrame:
         """Return the matches; files that their frame reads are held."""
-        spark = spark or self.spark
-        distinct = asked.deduplicate and asked.projects
-        options = (index, workers, batch_size, None if distinct else limit)
-        parts = _branches(asked, index)
-        if chosen in IN_ROUNDS:
-            frames = [results.find(spark, self._dealt(chosen, part, *options), IN_ROUNDS[chosen].run, held) for part in parts]
-        else:
-            frames = [shared.find(spark, self._shared(part, *options, factorized), index) for part in parts]
+        frames = [strategy.find(part, held) for part in asked.parts]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
         if len(frames) > 1:
-            frame = frame.select(*asked.columns)
-        if distinct:
+            frame = frame.select(*asked.query.columns)
+        if asked.is_distinct:
             frame = frame.distinct()
-        return frame.limit(limit) if limit is not None and (distinct or len(frames) > 1) else frame
+        return frame.limit(asked.limit) if asked.limit is not None and (asked.is_distinct or len(frames) > 1) else frame
 
     @told()
     def write(
@@ -285,12 +240,10 @@ class Verbs(ABC):
         """
         target = Path(path)
         check_target(target, lists=factorized)
-        options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
-        asked, index, chosen = self._listed(_query(query, flags), strategy, **options)
+        options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
+        asked = self._ask_listed(_query(query, flags), options)
         with staging(target) as folder:
-            parts, columns = self._write(
-                asked, index, chosen, folder, target.suffix.lower(), self.spark, progress=progress, **options
-            )
+            parts, columns = self._write(asked, self._strategy(asked), folder, target.suffix.lower(), progress)
             assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)
 
@@ -313,50 +266,34 @@ class Verbs(ABC):
         Close the iterator to stop the work, or let `look` raise, which is called now and then. Rows that have to be brought
         together first, for `deduplicate` or optional atoms, all come at the end.
         """
-        options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "factorized": factorized}
-        asked, index, chosen = self._listed(_query(query, flags), strategy, **options)
-        folder = common_directory(self.spark, index.path, "found")
+        options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
+        asked = self._ask_listed(_query(query, flags), options)
+        folder = common_directory(self.spark, asked.parts[0].index.path, "found")
 
         def work(spark: SparkSession) -> None:
-            self._write(asked, index, chosen, folder, suffix, spark, progress=progress, in_pieces=True, **options)
+            self._write(asked, STRATEGIES[asked.strategy](spark), folder, suffix, progress, in_pieces=True)
 
         return stream(self.spark, folder, work, look)
 
     def _write(
         self,
-        asked: Query,
-        index: Index,
-        chosen: str,
+        asked: _Asked,
+        strategy: Strategy,
         folder: Path,
         suffix: str,
-        spark: SparkSession,
-        *,
-        workers: int | None,
-        batch_size: int | None,
-        limit: int | None,
-        factorized: bool,
         progress: Callable[[float], None] | None,
+        *,
         in_pieces: bool = False,
-    ) -> tuple[list[tuple[Path, int]], pa.Schema]:
+    ) -> tuple[list[Part], pa.Schema]:
         """Write the matches to files in a folder, and return these with their rows, and the columns; pieces are published."""
-        first, *others = _branches(asked, index)
-        found = partial(publish, folder=folder) if in_pieces else None
-        if others or (asked.deduplicate and asked.projects):
-            with Held() as held:
-                options: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "limit": limit, "spark": spark}
-                frame = self._find(asked, index, chosen, held, **options)
-                columns = schema_of_frame(frame)
-                parts = write_frame(frame, columns, folder, suffix)
-            if found is not None:
-                found([file for file, _ in parts])
-        elif chosen in IN_ROUNDS:
-            dealt = self._dealt(chosen, first, index, workers, batch_size, limit)
-            parts = results.write(spark, dealt, IN_ROUNDS[chosen].run, folder, suffix, progress=progress, found=found)
-            columns = dealt.schema
-        else:
-            job = self._shared(first, index, workers, batch_size, limit, factorized)
-            parts = shared.write(spark, job, folder, suffix, progress=progress, in_pieces=in_pieces)
-            columns = shared.schema(job, index)
+        if len(asked.parts) == 1 and not asked.is_distinct:
+            return strategy.write(asked.parts[0], folder, suffix, progress, in_pieces=in_pieces)
+        with Held() as held:
+            frame = self._find(asked, strategy, held)
+            columns = schema_of_frame(frame)
+            parts = write_frame(frame, columns, folder, suffix)
+        if in_pieces:
+            publish([file for file, _ in parts], folder)
         return parts, columns
 
     @told()
@@ -375,13 +312,12 @@ class Verbs(ABC):
 
         With delta, also the delta queries by which matches are kept up to date while updates change the relations.
         """
-        asked = _query(query, flags)
-        index = self._index_for(asked)
+        asked = self._ask(_query(query, flags), strategy=strategy, workers=workers, batch_size=batch_size)
         stats = None
         if analyze:
-            stats = self.count(asked, strategy=strategy, workers=workers, batch_size=batch_size).stats
-        chosen, why = self._choose(asked, index, strategy, workers=workers, batch_size=batch_size)
-        text = Explanation(explain(asked, index.statistics, delta=delta, strategy=f"{chosen} ({why})", stats=stats))
+            stats = self.count(asked.query, strategy=strategy, workers=workers, batch_size=batch_size).stats
+        known, chosen = asked.parts[0].index.statistics, f"{asked.strategy} ({asked.why})"
+        text = Explanation(explain(asked.query, known, delta=delta, strategy=chosen, stats=stats))
         text.stats = stats
         return text
 
@@ -389,85 +325,84 @@ class Verbs(ABC):
         """Return the plan for a query; raise QueryError, before anything runs, if it does not fit."""
         asked = _query(query, flags)
         index = self._index_for(asked)
-        plans = [plan(branch, index.statistics) for branch in _branches(asked, index)]
+        plans = [plan(part, index.statistics) for part in meaning(asked, index)]
         for chosen in plans:
             bind(chosen, index)
         return plans[0]
 
-    def _shared(
+    def _ask_listed(self, query: Query, options: ListOptions) -> _Asked:
+        """Return a query whose matches are to be listed, ready for a strategy; refuse heads that they cannot be listed by."""
+        _check_head(query, factorized=options["factorized"])
+        return self._ask(query, **options)
+
+    def _ask(
         self,
         query: Query,
-        index: Index,
-        workers: int | None,
-        batch_size: int | None,
-        limit: int | None = None,
-        factorized: bool = False,
-    ) -> shared.Job:
-
-        @cache
-        def steps(order: tuple[str, ...] | None = None) -> Plan:
-            return plan(query, index.statistics, order=order)
-
-        term = factorized_plan(query, index.statistics) if factorized else Term(1, nest_of(steps()), steps().attributes)
-        size = batch_size or BATCH_SIZE
-        options: dict[str, Any] = {"tasks": workers or parallelism(self.spark), "batch_size": size, "limit": limit}
-        return shared.prepare(term, query, index, **options, factorized=factorized, plan=steps)
-
-    def _dealt(
-        self,
-        strategy: str,
-        query: Query,
-        index: Index,
-        workers: int | None,
-        batch_size: int | None,
-        limit: int | None = None,
-    ) -> Job:
-        """Return the job of a strategy that works in rounds."""
-        cores = parallelism(self.spark)
-        many = worker_count(index, workers, cores)
-        size = batch_size or IN_ROUNDS[strategy].batch_size(many)
-        return Job(plan(query, index.statistics), index, many, min(cores, many), size, limit)
-
-    def _count_job(self, query: Query, index: Index, tasks: int) -> tuple[shared.CountJob, DataFrame]:
-        asked = (index.manifest.identity, repr(query), tasks)  # text, as 1 and true are equal constants to Python
-        if asked not in self._count_jobs:
-            if len(self._count_jobs) >= KEPT_JOBS:
-                del self._count_jobs[next(iter(self._count_jobs))]
-            chosen = count_plan(query, index.statistics)
-            job = shared.prepare_count(chosen, index, tasks=tasks, plan=partial(plan, query, index.statistics))
-            self._count_jobs[asked] = job, shared.counts(self.spark, job)
-        return self._count_jobs[asked]
-
-    def _choose(
-        self,
-        query: Query,
-        index: Index,
-        strategy: str,
-        factorized: bool = False,
         *,
+        strategy: StrategyName,
         workers: int | None,
         batch_size: int | None,
         limit: int | None = None,
-    ) -> tuple[str, str]:
-        """Return the strategy and why; refuse an unknown one, a number below the least it may be, and an index that is gone."""
+        factorized: bool = False,
+    ) -> _Asked:
+        """Return what a query means in an index, ready for the strategy that will answer it."""
         check_strategy(strategy, factorized=factorized)
         check_numbers(workers=workers, batch_size=batch_size, limit=limit)
+        index = self._index_for(query)
         if not index.path.exists():
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
+        parts = meaning(query, index)
+        chosen, why = self._choose(parts[0], index, strategy, workers=workers, factorized=factorized)
+        is_distinct = query.deduplicate and query.projects
+        wanted = None if is_distinct else limit
+        asks = tuple(Ask(part, index, workers, batch_size, wanted, factorized) for part in parts)
+        return _Asked(query, asks, chosen, why, limit, is_distinct)
+
+    def _choose(
+        self, query: Query, index: Index, strategy: StrategyName, *, workers: int | None, factorized: bool = False
+    ) -> tuple[str, str]:
+        """Return the strategy for a query, and why."""
         if strategy != "auto":
             return strategy, "as asked for"
         if factorized:
             return "shared", "which alone finds factorized matches"
-        return choose(self._session, index, partial(plan, _branches(query, index)[0], index.statistics), workers)
+        return choose(self._session, index, partial(plan, query, index.statistics), workers)
+
+    def _strategy(self, asked: _Asked) -> Strategy:
+        """Return the strategy that answers a query, in this session."""
+        if asked.strategy not in self._strategies:
+            self._strategies[asked.strategy] = STRATEGIES[asked.strategy](self.spark)
+        return self._strategies[asked.strategy]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A query, and what it means in an index: the queries that it is the sum of, and the strategy that answers them."""
+
+    query: Query
+    parts: tuple[Ask, ...]
+    strategy: str
+    why: str
+    limit: int | None
+    is_distinct: bool
+    """Whether rows that are equal count once."""
+
+
+def meaning(query: Query, index: Index) -> list[Query]:
+    """Return the queries that a query is the sum of, with atoms in the order of what they read."""
+    return [resolve_relations(branch, index.statistics) for branch in branches(query)]
 
 
 def _query(query: str | Query, flags: Flags) -> Query:
     return refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
 
 
-def _branches(query: Query, index: Index) -> list[Query]:
-    """Return the queries that a query is the sum of, with atoms in the order of what they read."""
-    return [resolve_relations(branch, index.statistics) for branch in branches(query)]
+def _some(query: Query) -> Query:
+    """Return the query that has a match if and only if another has, without what cannot make a difference to that."""
+    atoms = tuple(atom for atom in query.atoms if not atom.optional)
+    known = {attribute for atom in atoms for attribute in atom.attributes}
+    filters = tuple(f for f in query.filters if known.issuperset(f.attributes))
+    return replace(query, atoms=atoms, filters=filters, head=query.attributes[:1], deduplicate=False)
 
 
 def _check_head(query: Query, *, factorized: bool) -> None:
@@ -483,9 +418,6 @@ def _added(counts: Sequence[Count]) -> Count:
     """Return the sum of some counts, with the figures of all their runs."""
     if len(counts) == 1:
         return counts[0]
-    total = Count(sum(counts))
-    total.strategy, total.workers, total._asked = counts[0].strategy, counts[0].workers, counts[0]._asked
-    total.seconds = sum(count.seconds for count in counts)
     figures = [count._stats for count in counts]
     stats = dict(figures[0])
     for name in ("rounds", "exchanges", "bytes", "tuples", "critical_path", "kernels_compiled"):
@@ -499,14 +431,8 @@ def _added(counts: Sequence[Count]) -> Count:
     stats["peak_memory"] = max(one["peak_memory"] for one in figures)
     stats["seconds"] = {part: sum(one["seconds"][part] for one in figures) for part in ("plan", "run")}
     stats["steps"] = [step for one in figures for step in one["steps"]]
-    total._stats, total._index_tuples = stats, counts[0]._index_tuples
-    return total
-
-
-def _whole(index: Index) -> dict[str, float]:
-    """Return how many tuples a worker has that maps all of an index."""
-    tuples = sum(relation.tuples for relation in index.statistics.relations.values())
-    return {"max": tuples, "mean": tuples}
+    first, seconds = counts[0], sum(count.seconds for count in counts)
+    return Count.of(sum(counts), first._asked, first.strategy, first.workers, seconds, stats, first._index_tuples)
 
 
 def _known(figure: float | None) -> float:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.dataflow.agenda import Round
+from bigjoin.dataflow.schedule import Round
 from bigjoin.defaults import EXCHANGE_BATCH_SIZE, WORKERS_PER_CORE
 from bigjoin.languages import parse
 from bigjoin.planner import plan
-from bigjoin.spark import partitioned
 from bigjoin.spark.exchange import exchange, exchanging
-from bigjoin.spark.job import Job, receipts
+from bigjoin.spark.job import Job
+from bigjoin.spark.partitioned import Partitioned
+from bigjoin.spark.rounds import Rounds
 from bigjoin.spark.session import scratch_directory
 from bigjoin_bench.peers.bigjoin import Bigjoin
 from bigjoin_bench.question import Answer, Question
@@ -44,26 +45,30 @@ class Moving(Bigjoin):
         return Answer(None)
 
     def _record(self, question: Question) -> tuple[Path, list[int], int]:
-        folder, rounds, stages = scratch_directory("recorded"), count(), []
+        folder, stages = scratch_directory("recorded"), list[int]()
 
-        def run_round(session: SparkSession, job: Job, now: Round, each: int) -> list[dict[str, object]]:
-            number, allowance = next(rounds), now.allowance // (each + 1)
-            stages.append(each)
+        class Recording(Partitioned):
+            """Notes how many exchanges each round has, and has tasks keep what they send."""
 
-            def begin(task: int) -> Rows:
-                yield from _kept(f"{folder}/{number}-0", partitioned.Task(job, allowance, now.step).begin(task, now.work[task]))
+            def _rows(self, session: SparkSession, rounds: Rounds[Any], now: Round, exchanges: int) -> DataFrame:
+                number = len(stages)
+                stages.append(exchanges)
+                make = rounds.task(rounds.job, now)
 
-            def advance(stage: int, rows: Rows) -> Rows:
-                yield from _kept(f"{folder}/{number}-{stage}", partitioned.Task(job, allowance, now.step, stage).advance(rows))
+                def begin(task: int) -> Rows:
+                    yield from _kept(f"{folder}/{number}-0", make(0).begin(task))
 
-            then = [partial(advance, stage) for stage in range(1, each + 1)]
-            return receipts(exchange(session, job.tasks, begin, then))
+                def advance(stage: int, rows: Rows) -> Rows:
+                    yield from _kept(f"{folder}/{number}-{stage}", make(stage).advance(rows))
+
+                then = [partial(advance, stage) for stage in range(1, exchanges + 1)]
+                return exchange(session, rounds.job.tasks, begin, then)
 
         assert self.graph is not None
         index = self.graph.index
         chosen = plan(parse(question.query, **question.flags), index.statistics)  # type: ignore[arg-type]
         job = Job(chosen, index, WORKERS_PER_CORE * self.threads, self.threads, EXCHANGE_BATCH_SIZE)
-        partitioned.run(self.spark, job, run_round=run_round)
+        Recording(self.spark).run(job)
         return folder, stages, job.tasks
 
 

@@ -90,7 +90,7 @@ class Study:
         if shared != known:
             self._refuse(f"{title}: {known:,} matches are known, and shared counts {int(shared):,}")
             return
-        tuples = sum(relation.tuples for relation in shared._asked[1].relations.values())
+        tuples = sum(relation.tuples for relation in shared._asked.index.statistics.relations.values())
         most = shared.stats["agm"]
         for workers, batch in asked.settings:
             size = theorem_batch(workers, tuples, most) if batch == THEOREM else EXCHANGE_BATCH_SIZE

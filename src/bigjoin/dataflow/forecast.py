@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.dataflow.heavy import Heavy
-from bigjoin.dataflow.itinerary import owner
 from bigjoin.index.trie import Codes
 from bigjoin.joins.bind import BoundPlan
-from bigjoin.joins.extend import Counted, check, extend, minimum_counts
-from bigjoin.joins.seeds import decide
+from bigjoin.joins.extend import check, extend
+from bigjoin.joins.itinerary import Itinerary
+from bigjoin.joins.seeds import fewest_extensions, prefixes_of
 
-SAMPLE = 1 << 16
+SAMPLED_PREFIXES = 1 << 16
 """Prefixes of a step that are looked at."""
 
 
@@ -52,13 +52,13 @@ def forecast(plan: BoundPlan, workers: int, heavy: Heavy | None = None) -> Forec
     first, last = plan.seed.positions
     if last <= first:
         return found
-    positions = np.unique(np.linspace(first, last - 1, min(SAMPLE, last - first)).astype(np.int64))
-    prefixes, kept = decide(plan.seed, positions)
-    prefixes = check(plan.seed.checks, np.compress(kept, prefixes, axis=1))
+    positions = np.unique(np.linspace(first, last - 1, min(SAMPLED_PREFIXES, last - first)).astype(np.int64))
+    prefixes = check(plan.seed.checks, prefixes_of(plan.seed, positions))
     weight = (last - first) / len(positions)
-    for step in plan.steps:
-        counts, proposers = minimum_counts(step, prefixes)
-        total = int(counts.sum())
+    owner = Itinerary(plan).owner
+    for number, step in enumerate(plan.steps):
+        counted = fewest_extensions(plan, prefixes, number)
+        total = counted.proposals
         if not total:
             break
         owners = [owner(extender) for extender in step.extenders]
@@ -66,16 +66,13 @@ def forecast(plan: BoundPlan, workers: int, heavy: Heavy | None = None) -> Forec
             if at is not None:
                 attribute, keys = plan.plan.attributes[at], prefixes[at]
                 spread = np.zeros(len(keys), np.bool_) if heavy is None else heavy.has(at, keys)
-                elsewhere = np.array([other != at for other in owners])[proposers]
+                elsewhere = np.array([other != at for other in owners])[counted.proposers]
                 found.visit(attribute, weight * _load(keys[~spread], np.ones(int((~spread).sum())), workers))
-                asked = counts * elsewhere
+                asked = counted.counts * elsewhere
                 shared = asked[spread].sum() / workers
                 found.visit(attribute, weight * (_load(keys[~spread], asked[~spread], workers) + shared))
-        chosen = np.unique(np.linspace(0, total - 1, min(SAMPLE, total)).astype(np.int64))
-        rows = np.searchsorted(np.cumsum(counts), chosen, side="right")
-        starts = chosen - (np.cumsum(counts) - counts)[rows]
-        batch = Counted(prefixes.take(rows, axis=1), proposers[rows], starts, starts + 1, np.ones(len(rows), np.bool_))
-        prefixes, weight = extend(step, batch), weight * total / len(chosen)
+        chosen = np.unique(np.linspace(0, total - 1, min(SAMPLED_PREFIXES, total)).astype(np.int64))
+        prefixes, weight = extend(step, counted.only(chosen)), weight * total / len(chosen)
     return found
 
 

@@ -2,12 +2,12 @@
 
 The partitioned dataflow is lopsided where one key has much of a relation (section 3.4 of the paper). A code is heavy at a
 position of a prefix if it has more than a fraction of a worker's fair share: of the tuples that bind the attribute to it or
-hang on it, or of the first step's candidates that its lists are asked about. There are O(workers) such codes, so everyone
+hang on it, or of the first step's candidates that its lists are asked about. There are O(workers) such codes, so every task
 knows them, how long their lists are, and which of them stand in each other's lists.
 
 Of the list of a heavy key, worker hash(key) + e owns the value e, and worker hash(key) + n also the n-th stretch. So prefixes
-need not travel to be counted; many proposals are made in pieces, by those who own the stretches (few are read by whoever has
-the prefix); and candidates go, one by one, where their values say, unless they are heavy too. Light keys remain whole.
+need not travel to be counted; many proposals are made in pieces, by the owners of the stretches (a few are read by whichever
+worker has the prefix); and candidates go, one by one, where their values say, unless they are heavy too. Light keys stay whole.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.blocks import Counts, Proposals, Spread
-from bigjoin.dataflow.seeds import share_out, tuple_bounds, tuples_of_codes
+from bigjoin.dataflow.lookups import hashes_of
+from bigjoin.dataflow.owned_seeds import share_out, tuple_bounds, tuples_of_codes
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.joins.bind import BoundExtender, BoundPlan
-from bigjoin.joins.extend import minimum_counts
-from bigjoin.joins.seeds import decide
+from bigjoin.joins.bind import BoundPlan
+from bigjoin.joins.blocks import Block, Counts, Prefixes, Proposals, Spread, Travelling, where
+from bigjoin.joins.extender import BoundExtender
+from bigjoin.joins.itinerary import Itinerary, Staying, Visit
+from bigjoin.joins.seeds import fewest_extensions, prefixes_of
+from bigjoin.kernels.lists import list_starts
 from bigjoin.kernels.spread import copy_marked, count_codes, count_marked
 
-FRACTION = 8
-"""A key is heavy that has more than one of so many parts of a worker's fair share."""
+HEAVY_SHARE = 1 / 8
+"""A key is heavy if it has more than this part of a worker's fair share."""
 
-LEAST = 32
-"""What is never heavy, nor worth a piece of its own: fewer tuples than this."""
+MIN_HEAVY_TUPLES = 32
+"""A key with fewer tuples is never heavy, nor is a piece of so few proposals worth a trip of its own."""
 
-STRETCHES = 64
-"""Workers, at least, that a threshold of proposals is dealt to."""
+STRETCHES_PER_THRESHOLD = 64
+"""Workers, at least, that as many proposals as make a key heavy are dealt to."""
 
-SAMPLE = 1 << 18
+SAMPLED_SEEDS = 1 << 18
 """Seeds that are looked at to estimate which keys are asked about many candidates."""
-
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Heavy:
     threshold: float
     marks: tuple[NDArray[np.bool_], ...]
     workers: int
-    least: int = LEAST
+    least: int = MIN_HEAVY_TUPLES
 
     def any(self, position: int | None) -> bool:
         """Tell whether there are heavy codes at a position."""
@@ -64,7 +65,7 @@ class Heavy:
     @property
     def stretch(self) -> int:
         """How many neighbours in a heavy list one worker owns, before the next worker's begin."""
-        return max(self.least, int(self.threshold) // STRETCHES)
+        return max(self.least, int(self.threshold) // STRETCHES_PER_THRESHOLD)
 
     def pieces(self, block: Counts, at: int, offsets: NDArray[np.int64], size: int) -> Iterator[Spread]:
         """Cut the proposals of each prefix, from an offset of its list on, where owners change; `size` pieces at a time."""
@@ -72,7 +73,7 @@ class Heavy:
         lows = offsets // self.stretch
         number = (ends - 1) // self.stretch - lows + 1
         after = np.cumsum(number)
-        first = mixed(block.prefixes[at : at + 1])
+        first = hashes_of(block.prefixes[at : at + 1])
         for begin in range(0, int(number.sum()), size):
             pieces = np.arange(begin, min(begin + size, int(after[-1])))
             rows = np.searchsorted(after, pieces, side="right")
@@ -118,7 +119,7 @@ class Heavy:
         for code, start, length in zip(heavy.tolist(), starts.tolist(), lengths[heavy].tolist(), strict=True):
             values = trie.values[start : start + length]
             both = np.isin(values, heavy)
-            first = int(mixed(np.array([[code]]))[0] % self.workers)
+            first = int(hashes_of(np.array([[code]]))[0] % self.workers)
             owned += np.bincount((values[~both].astype(np.int64) + first) % self.workers, minlength=self.workers)
             owned += int(both.sum())
             stretches = np.bincount((np.arange(length) // self.stretch + first) % self.workers, minlength=self.workers)
@@ -127,21 +128,79 @@ class Heavy:
         return owned + share_out(lengths, self.workers)
 
 
-def mixed(columns: Codes) -> NDArray[np.uint64]:
-    """Return a number for each prefix, given row by row, that looks random."""
-    number: NDArray[np.uint64] = np.zeros(columns.shape[1], np.uint64)
-    for codes in columns:
-        number = (number + codes.astype(np.uint64) + np.uint64(1)) * _ODD
-        number ^= number >> np.uint64(29)
-    return number
+class HeavyItinerary(Itinerary):
+    """The itinerary of a plan in which some keys are heavy: prefixes that have one are with its owner wherever they are."""
+
+    def __init__(self, plan: BoundPlan, heavy: Heavy, batch_size: int) -> None:
+        self.heavy, self.batch_size = heavy, batch_size
+        super().__init__(plan)
+
+    def spreads(self, at: int | None) -> bool:
+        """Tell whether there are heavy keys at a position."""
+        return self.heavy.any(at)
+
+    def proposals(self, step: int, stop: int, block: Proposals) -> Iterator[tuple[Proposals, bool]]:
+        """Give proposals of heavy keys apart where their stop has other lists: each candidate meets those at its own owner."""
+        at = self.stops[step][stop].at
+        if at is None or not self.comes_again(step, stop):
+            yield block, False
+            return
+        heavy = self.heavy.has(at, block.prefixes[at])
+        for mine, again in ((heavy, True), (~heavy, False)):
+            if mine.any():
+                yield block.view(np.flatnonzero(mine)), again
+
+    def parts(self, visit: Visit, block: Block, here: int | None) -> Iterator[Staying | Travelling]:
+        """Tell apart what can be done where a block is, and what has to travel: to the owner of a light key, or spread."""
+        at = self.place(visit)
+        if at is not None and self.heavy.any(at):
+            heavy = self.heavy.has(at, block.prefixes[at])
+            if heavy.any():
+                yield from self._spread(visit, block if heavy.all() else block.view(np.flatnonzero(heavy)), at)
+                block = block.view(np.flatnonzero(~heavy))
+        if len(block):
+            yield from super().parts(visit, block, here)
+
+    def _spread(self, visit: Visit, block: Block, at: int) -> Iterator[Staying | Spread]:
+        """Do the same for prefixes with a heavy key, which are counted anywhere, propose in pieces and are met by value."""
+        if isinstance(block, Proposals):
+            position = len(block.prefixes)
+            yield Spread(block, hashes_of(block.prefixes[at : at + 1]), self.heavy.marks[position])
+            yield Staying(self.heavy.heavy_candidates(position, block))
+        elif isinstance(block, Counts) and visit.operator == "wait":
+            many = block.counts > self.heavy.threshold
+            long = where(block, many)
+            yield from self.heavy.pieces(long, at, self._offsets(visit, long), self.batch_size)
+            yield Staying(where(block, ~many))
+        elif isinstance(block, Prefixes) and visit.operator == "check":
+            position = self.checks[visit.step][visit.stop].checks[0][0].value
+            known = self.heavy.has(position, block.prefixes[position])
+            others = where(block, ~known)
+            if len(others):
+                yield Spread(others, hashes_of(others.prefixes[at : at + 1]) + others.prefixes[position].astype(np.uint64))
+            yield Staying(where(block, known))
+        else:
+            yield Staying(block)
+
+    def _offsets(self, visit: Visit, block: Counts) -> NDArray[np.int64]:
+        """Return where in the list of its proposer the extensions of each prefix begin."""
+        step, offsets = self.plan.steps[visit.step], np.empty(len(block), np.int64)
+        for n in self.stops[visit.step][visit.stop].extenders:
+            mine = np.flatnonzero(block.proposers == n)
+            prefixes, trie = block.prefixes.take(mine, axis=1), step.extenders[n].trie
+            nodes = step.extenders[n].nodes(prefixes).astype(np.int64)
+            begins = np.empty(len(mine), np.int64)
+            list_starts(trie.offsets, trie.values, nodes, step.limits(prefixes)[0], begins)
+            offsets[mine] = begins - trie.offsets[nodes]
+        return offsets
 
 
-def find_heavy(plan: BoundPlan, workers: int, *, threshold: float | None = None, least: int = LEAST) -> Heavy:
+def find_heavy(plan: BoundPlan, workers: int, *, threshold: float | None = None, least: int = MIN_HEAVY_TUPLES) -> Heavy:
     """Return the codes of each position that have more than a fraction of a worker's fair share, or more than a threshold.
 
     Their tuples are compared with those of the largest relation, and candidates of the first step with all of them.
     """
-    share = 1 / (FRACTION * workers)
+    share = HEAVY_SHARE / workers
     used = (plan.seed.extender, *plan.extenders)
     most = max(least, max(len(e.trie) for e in used) * share) if threshold is None else threshold
     heavy: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_) for _ in plan.plan.attributes]
@@ -184,20 +243,18 @@ def _candidates(plan: BoundPlan) -> tuple[int, list[tuple[int, NDArray[np.int64]
     first, last = plan.seed.positions
     if not plan.steps or last <= first:
         return 0, []
-    stride = -(-(last - first) // SAMPLE)
+    stride = -(-(last - first) // SAMPLED_SEEDS)
     positions = np.arange(first, last, stride)
-    positions += np.random.default_rng(1).integers(0, np.minimum(stride, last - positions))  # a graph may have a rhythm
-    prefixes, kept = decide(plan.seed, positions)
-    prefixes = np.compress(kept, prefixes, axis=1)
-    step = plan.steps[0]
-    counts, proposers = minimum_counts(step, prefixes)
-    counts *= stride
+    # Drawn, not every stride-th seed: degrees may repeat at regular distances in the order of the seeds.
+    positions += np.random.default_rng(1).integers(0, np.minimum(stride, last - positions))
+    sample = fewest_extensions(plan, prefixes_of(plan.seed, positions))
+    counts = sample.counts * stride
     found = []
-    for i, extender in enumerate(step.extenders):
+    for i, extender in enumerate(plan.steps[0].extenders):
         if extender.key:
-            keys = prefixes[extender.key[0]]
+            keys = sample.prefixes[extender.key[0]]
             asked = np.zeros(int(keys.max(initial=0)) + 1, np.int64)
-            count_codes(keys, np.where(proposers == i, 0, counts), asked)
+            count_codes(keys, np.where(sample.proposers == i, 0, counts), asked)
             found.append((extender.key[0], asked))
     return int(counts.sum()), found
 

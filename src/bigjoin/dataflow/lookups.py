@@ -1,10 +1,10 @@
 """Lookups in indices that no skew can make lopsided (section 3.4 of the paper): who answers, what is asked, what is said.
 
-There are three kinds, and each index is dealt out by a hash of all that a lookup names:
+There is a lookup for each verb of an extender, and each index is dealt out by a hash of all that a lookup names:
 
-- Count: where the window of a key's list begins and ends; by (key, window).
-- Resolve: the k-th extension of a key; by (key, k).
-- Hold: whether a key has an extension; by (key, value).
+- count: where the part of a key's list within bounds begins and ends; by (key, bounds).
+- propose: the k-th extension of a key (the paper's extension-resolve index); by (key, k).
+- intersect: whether a key has an extension; by (key, value).
 
 So a hub's list lies with all workers. In an exchange a worker asks an index the same only once, however many of its prefixes
 wish to know. All workers together then ask the same at most once each, and no worker is asked much more than its share
@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.dataflow.packing import Arrays
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.joins.bind import BoundExtender
 from bigjoin.joins.constraints import Window
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.kernels.lookups import (
     aggregate,
     gather_resolved,
@@ -40,10 +40,10 @@ from bigjoin.kernels.route import group
 Answers = dict[int, dict[int, Arrays]]
 """What was said, by number of the index in an exchange, and by task, in their order."""
 
-Rows = NDArray[np.int64] | slice
+Selection = NDArray[np.int64] | slice
 """Some of a worker's candidates, or all of them."""
 
-CHUNK = 1 << 20
+CHUNK_TUPLES = 1 << 20
 """Tuples of an index that are looked at together."""
 
 
@@ -61,16 +61,20 @@ class Dealing:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CountLookup:
     """How many extensions a prefix has: the list of its key, cut to the window of a step."""
 
+    verb: ClassVar[str] = "count"
     extender: BoundExtender
     window: Window
     number: int
     """Of the extender, in its step."""
+    proposer: None = None
+    """All prefixes ask."""
 
-    def columns(self, prefixes: Codes) -> Codes:
+    def columns(self, prefixes: Codes, rows: Selection = slice(None)) -> Codes:
         """Return what is asked by: the key, and the bounds if there are any."""
+        prefixes = prefixes[:, rows]
         bounds = [bound for bound in self.window.bounds(prefixes) if len(bound)]
         return _stacked([*(prefixes[k] for k in self.extender.key), *bounds], prefixes)
 
@@ -85,15 +89,16 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class IntersectLookup:
     """Whether a relation holds what a candidate makes of an atom: it must, or (excluded) must not."""
 
+    verb: ClassVar[str] = "intersect"
     extender: BoundExtender
     wanted: bool = True
     proposer: int | None = None
     """The extender whose candidates ask; None if all do."""
 
-    def columns(self, prefixes: Codes, rows: Rows) -> Codes:
+    def columns(self, prefixes: Codes, rows: Selection) -> Codes:
         """Return what some candidates ask by: the key and the value."""
         return np.stack([prefixes[k][rows] for k in (*self.extender.key, self.extender.value)])
 
@@ -106,7 +111,7 @@ class Hold:
         *columns, times = asked
         return int(times[self.extender.trie.contains(columns) == self.wanted].sum())
 
-    def keeps(self, prefixes: Codes, rows: Rows, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def keeps(self, prefixes: Codes, rows: Selection, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Tell which of some candidates stay, given what is held."""
         after = self.extender.after
         if after is not None:
@@ -115,14 +120,15 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolve:
+class ProposeLookup:
     """Which extensions stand at places of an extender's lists."""
 
+    verb: ClassVar[str] = "propose"
     extender: BoundExtender
     proposer: int
     """The number of the extender, which has proposed the candidates that ask."""
 
-    def columns(self, prefixes: Codes, rows: Rows) -> Codes:
+    def columns(self, prefixes: Codes, rows: Selection) -> Codes:
         """Return what some prefixes ask by, beside the places: the key."""
         return _stacked([prefixes[k][rows] for k in self.extender.key], prefixes[:, rows])
 
@@ -130,14 +136,14 @@ class Resolve:
         """Say what stands at those places of ranges that the workers of a task know."""
         *key, firsts, lasts = asked
         trie, count = self.extender.trie, len(firsts)
-        hashes, codes = _hashes(np.stack(key), dealing), np.empty(int((lasts - firsts).sum()), code_type)
+        hashes, codes = hashes_of(np.stack(key), dealing.salt), np.empty(int((lasts - firsts).sum()), code_type)
         nodes = trie.nodes(key[: len(self.extender.key)], count)
         dealt = dealing.workers, dealing.tasks, task
         found = resolve(trie.offsets, trie.values, nodes, hashes, firsts, lasts, *dealt, codes)
         return (codes[:found],)
 
 
-Lookup = Count | Hold | Resolve
+Lookup = CountLookup | IntersectLookup | ProposeLookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +194,7 @@ def ask_ranges(
     base = owners.astype(np.int64) << shift
     firsts, lasts = low[at] - base, reach[np.append(at[1:], len(low)) - 1] - base
     key = columns.take(keys.take(owners), axis=1)
-    hashes = _hashes(key, dealing)
+    hashes = hashes_of(key, dealing.salt)
     resolve_owners(hashes, firsts, lasts, dealing.workers, load)
     lengths = lasts - firsts
     slots = np.empty(len(low), np.int64)
@@ -227,7 +233,7 @@ def entries_of_workers(trie: Trie, dealing: Dealing) -> NDArray[np.int64]:
         keys = columns[:-1] if len(columns) > 1 else np.zeros_like(columns)
         first = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
         lengths = np.diff(np.append(first, columns.shape[1]))
-        resolve_owners(_hashes(keys[:, first], dealing), np.zeros_like(lengths), lengths, dealing.workers, load)
+        resolve_owners(hashes_of(keys[:, first], dealing.salt), np.zeros_like(lengths), lengths, dealing.workers, load)
         hash_owners(columns, dealing.salt, dealing.workers, load)
         again = before is not None and bool((keys[:, 0] == before).all())
         hash_owners(keys[:, first[again:]], dealing.salt, dealing.workers, load)
@@ -238,8 +244,8 @@ def entries_of_workers(trie: Trie, dealing: Dealing) -> NDArray[np.int64]:
 def _tuples(trie: Trie) -> Iterator[Codes]:
     """Give the tuples of a trie, one row a column, in their order; where lists lie anywhere, all at once."""
     if trie.places is None:
-        for first in range(0, len(trie), CHUNK):
-            yield np.stack(trie.tuples(np.arange(first, min(first + CHUNK, len(trie)))))
+        for first in range(0, len(trie), CHUNK_TUPLES):
+            yield np.stack(trie.tuples(np.arange(first, min(first + CHUNK_TUPLES, len(trie)))))
         return
     columns, nodes = [np.arange(len(trie.places))], trie.places.astype(np.int64)
     for level in trie.levels:
@@ -275,9 +281,10 @@ def _range_requests(
     return [(*key.take(some, axis=1), firsts[some], lasts[some]) for some in chosen]
 
 
-def _hashes(columns: Codes, dealing: Dealing) -> NDArray[np.uint64]:
+def hashes_of(columns: Codes, salt: int = 0) -> NDArray[np.uint64]:
+    """Return a hash of each column of codes."""
     hashes = np.empty(columns.shape[1], np.uint64)
-    hash_columns(columns, dealing.salt, hashes)
+    hash_columns(columns, salt, hashes)
     return hashes
 
 

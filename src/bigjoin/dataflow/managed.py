@@ -1,12 +1,13 @@
-"""The operators of BiGJoin-S (section 3.4 of the paper): each worker manages its candidates, and looks up what it has to know.
+"""BiGJoin-S (section 3.4 of the paper): each worker manages its own candidates, and looks up what the three verbs need.
 
 In a round every worker takes its deal of ranges (prefix, min-i, start, end) and
 
-    resolves    each candidate: the extension at a place of the proposer's list;
-    intersects  what it has: extender after extender, excluder after excluder, check after check says whether it holds it;
+    proposes    each candidate: it asks for the extensions at these places of the proposer's list;
+    intersects  what it got: it asks every other extender, excluder and check whether it holds the candidate;
     counts      the extensions of what is left, and keeps (prefix, min-i, start, end) for the next step, or has found matches.
 
-Nothing is sent on: a worker asks, and is answered. Its candidates, and what they have asked, are all that it has to remember.
+Prefixes never travel: a worker asks, and is answered. Between two exchanges it has to remember its candidates, and which of the
+answers each of them waits for.
 """
 
 from __future__ import annotations
@@ -17,46 +18,45 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.agenda import Slice
-from bigjoin.dataflow.blocks import Counts, join
 from bigjoin.dataflow.lookups import (
     Answers,
     Asked,
-    Count,
+    CountLookup,
     Dealing,
-    Hold,
+    IntersectLookup,
     Lookup,
-    Resolve,
-    Rows,
+    ProposeLookup,
+    Selection,
     ask,
     ask_ranges,
     gathered,
     held,
 )
-from bigjoin.dataflow.operators import ENOUGH, Sink, Tally
 from bigjoin.dataflow.packing import Arrays
-from bigjoin.dataflow.waiting import stretches
+from bigjoin.dataflow.schedule import Slice
+from bigjoin.dataflow.waiting import read_waiting
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.joins.bind import BoundPlan, BoundStep
+from bigjoin.joins.blocks import UNCOUNTED, Counts, Proposals, join
+from bigjoin.joins.operators import WORTH_COUNTING, Sink, Tally
 from bigjoin.joins.seeds import decide
-from bigjoin.kernels.flatten import flatten_extensions
 from bigjoin.kernels.walk import ascend
 
-MOST_TESTS = 10
-"""Exchanges in which candidates of a step are tested; where there are more tests, the last of these has several."""
+MAX_TESTS = 10
+"""Exchanges in which candidates of a step are tested; if there are more tests, the last exchange makes several."""
 
 Exchange = tuple[tuple[Lookup, ...], ...]
 """The lookups of an exchange, index by index: extenders that read the same index ask it together."""
 
 
 @dataclass(slots=True)
-class State:
+class Managed:
     """What a worker manages between two exchanges: its candidates (at first the ranges of them), and what they have asked."""
 
     prefixes: Codes
     proposers: NDArray[np.uint8]
     lengths: NDArray[np.int64] | None = None
-    """Candidates of each prefix, while they are not resolved."""
+    """Candidates of each prefix, while they are not known."""
     asked: dict[int, Asked] = field(default_factory=dict)
     """By number of the index in the exchange."""
     known: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
@@ -74,17 +74,17 @@ class State:
         return arrays
 
     @classmethod
-    def of(cls, arrays: Arrays) -> State:
+    def of(cls, arrays: Arrays) -> Managed:
         """Return the state that arrays are of."""
-        (width, unresolved, *numbers), prefixes, proposers, lengths, starts, ends, *rest = arrays
+        (width, unknown, *numbers), prefixes, proposers, lengths, starts, ends, *rest = arrays
         asked = {}
         for at, number in enumerate(numbers):
             slots, sizes, *ranges = rest[5 * at : 5 * at + 5]
-            asked[int(number)] = Asked([], slots, tuple(sizes.tolist()), tuple(ranges) if unresolved else ())
+            asked[int(number)] = Asked([], slots, tuple(sizes.tolist()), tuple(ranges) if unknown else ())
         known = (starts, ends) if len(starts) else None
-        return cls(prefixes.reshape(width, -1), proposers, lengths if unresolved else None, asked, known)
+        return cls(prefixes.reshape(width, -1), proposers, lengths if unknown else None, asked, known)
 
-    def rows(self, proposer: int | None) -> Rows:
+    def rows(self, proposer: int | None) -> Selection:
         """Return which candidates a proposer has made; all, if it does not matter."""
         return slice(None) if proposer is None else np.flatnonzero(self.proposers == proposer)
 
@@ -112,18 +112,18 @@ class Manager:
         """How often something travels in a round: to those who are asked, and back."""
         return 2 * len(self.exchanges) - self.sums_last
 
-    def seed(self, positions: NDArray[np.int64]) -> State | None:
+    def seed(self, positions: NDArray[np.int64]) -> Managed | None:
         """Begin with seeds, given where they stand."""
         self.tally.candidates[0] += len(positions)
         prefixes, kept = decide(self.plan.seed, positions)
-        state = State(np.compress(kept, prefixes, axis=1), np.zeros(int(kept.sum()), np.uint8))
-        if self.exchanges and isinstance(self.exchanges[0][0][0], Count):
+        state = Managed(np.compress(kept, prefixes, axis=1), np.zeros(int(kept.sum()), np.uint8))
+        if self.exchanges and isinstance(self.exchanges[0][0][0], CountLookup):
             extender = seeds_own(self.plan)
             if extender is not None:
                 state = self._known(extender, positions[kept], state)
         return self._go_on(0, state)
 
-    def _known(self, number: int, positions: NDArray[np.int64], state: State) -> State:
+    def _known(self, number: int, positions: NDArray[np.int64], state: Managed) -> Managed:
         """Count without asking, in lists that are read as seeds: few extensions are proposed from there, whoever has fewer.
 
         Return what is left to be counted elsewhere.
@@ -131,123 +131,120 @@ class Manager:
         trie, count = self.plan.seed.extender.trie, len(positions)
         nodes, proposers = np.empty(count, np.int64), np.full(count, number, np.uint8)
         ascend(trie.offsets, positions, nodes)
-        window, places = self.plan.steps[0].window, positions - trie.offsets[nodes]
+        window, places = self.plan.steps[0].condition.window, positions - trie.offsets[nodes]
         starts = places + 1 if window.above else np.zeros(count, np.int64)
         ends = places if window.below else trie.offsets[nodes + 1] - trie.offsets[nodes]
-        done = ends - starts <= (ENOUGH if len(self.plan.steps[0].extenders) > 1 else np.iinfo(np.int64).max)
+        done = ends - starts <= (WORTH_COUNTING if len(self.plan.steps[0].extenders) > 1 else UNCOUNTED)
         self.tally.prefixes[0] += int(done.sum())
         self._minimised(state.prefixes[:, done], proposers[done], starts[done], ends[done])
-        return State(state.prefixes[:, ~done], proposers[~done], known=(starts[~done], ends[~done]))
+        return Managed(state.prefixes[:, ~done], proposers[~done], known=(starts[~done], ends[~done]))
 
-    def extend(self, ranges: Counts) -> State | None:
-        """Extension-Resolve: ask for the candidates of ranges."""
+    def extend(self, ranges: Counts) -> Managed | None:
+        """Ask for the candidates of ranges."""
         self.tally.candidates[self.behind] += int(ranges.counts.sum())
-        ranks = np.argsort([lookup.proposer for index in self.exchanges[0] for lookup in index if isinstance(lookup, Resolve)])
-        ranges = ranges.part(np.argsort(ranks[ranges.proposers], kind="stable"))  # so that each index has a stretch of them
-        assert ranges.starts is not None
-        state = State(ranges.prefixes, ranges.proposers, ranges.counts)
+        proposers = [lookup.proposer for index in self.exchanges[0] for lookup in index if lookup.proposer is not None]
+        turns = np.argsort(proposers)
+        ranges = ranges.part(np.argsort(turns[ranges.proposers], kind="stable"))  # so that each index has a stretch of them
+        state = Managed(ranges.prefixes, ranges.proposers, ranges.counts)
         for number, index in enumerate(self.exchanges[0]):
-            mine = [(lookup, state.rows(lookup.proposer)) for lookup in index if isinstance(lookup, Resolve)]
+            mine = [(lookup, state.rows(lookup.proposer)) for lookup in index]
             starts, counts = (np.concatenate([array[rows] for _, rows in mine]) for array in (ranges.starts, ranges.counts))
             if len(starts):
                 columns = np.concatenate([lookup.columns(ranges.prefixes, rows) for lookup, rows in mine], axis=1)
                 state.asked[number] = ask_ranges(columns, starts, starts + counts, self._dealing(index), self.load)
         return state
 
-    def advance(self, exchange: int, state: State, answers: Answers) -> State | None:
+    def advance(self, exchange: int, state: Managed, answers: Answers) -> Managed | None:
         """Go on with the answers of an exchange; return what is managed next, with what it asks, if there is anything."""
         kind = type(self.exchanges[exchange][0][0])
-        if kind is Count:
+        if kind is CountLookup:
             self._counted(exchange, state, answers)
             return None
-        state = self._resolved(state, answers) if kind is Resolve else self._intersected(exchange, state, answers)
+        state = self._proposed(state, answers) if kind is ProposeLookup else self._intersected(exchange, state, answers)
         return self._go_on(exchange + 1, state)
 
     def answer(self, exchange: int, number: int, asked: Arrays, task: int) -> Arrays:
         """Answer requests to an index, for the workers of a task; nothing, if only a number was asked for."""
         index = self.exchanges[exchange][number]
         lookup = index[0]
-        if isinstance(lookup, Resolve):
+        if isinstance(lookup, ProposeLookup):
             return lookup.answer(asked, self._dealing(index), task, self.plan.seed.code_type)
-        if isinstance(lookup, Hold) and self.sums_last and exchange == len(self.exchanges) - 1:
-            kept = lookup.number_kept(asked)
-            self.tally.prefixes[-1] += kept
-            self.tally.matches += kept
+        if isinstance(lookup, IntersectLookup) and self.sums_last and exchange == len(self.exchanges) - 1:
+            self.tally.match(lookup.number_kept(asked))
             return ()
         return lookup.answer(asked)
 
     def _dealing(self, index: Sequence[Lookup]) -> Dealing:
         return self.dealing.of(self.indices[id(index[0].extender.trie)])
 
-    def _go_on(self, exchange: int, state: State) -> State | None:
+    def _go_on(self, exchange: int, state: Managed) -> Managed | None:
         """Ask the lookups of an exchange; where there are none left, candidates are matches."""
         prefixes = state.prefixes
-        tests = exchange < len(self.exchanges) and isinstance(self.exchanges[exchange][0][0], Hold)
+        tests = exchange < len(self.exchanges) and isinstance(self.exchanges[exchange][0][0], IntersectLookup)
+        if exchange == len(self.exchanges) and self.counting:
+            self.tally.match(prefixes.shape[1])
+            return None
         if not tests:
             self.tally.prefixes[self.behind] += prefixes.shape[1]
-        if exchange == len(self.exchanges):
-            if self.counting:
-                self.tally.matches += prefixes.shape[1]
-            elif prefixes.shape[1]:
-                self.sink.match(prefixes)
+        if exchange == len(self.exchanges) and prefixes.shape[1]:
+            self.sink.match(prefixes)
             return None
         if not prefixes.shape[1]:
             return None
         state.is_last = self.sums_last and exchange == len(self.exchanges) - 1
         for number, index in enumerate(self.exchanges[exchange]):
-            columns = [_columns(lookup, state) for lookup in self._asking(index, state)]
+            columns = [lookup.columns(state.prefixes, state.rows(lookup.proposer)) for lookup in self._asking(index, state)]
             if any(column.shape[1] for column in columns):
                 state.asked[number] = ask(np.concatenate(columns, axis=1), self._dealing(index), self.load, times=state.is_last)
         return state
 
-    def _asking(self, index: Sequence[Lookup], state: State) -> Sequence[Lookup]:
+    def _asking(self, index: Sequence[Lookup], state: Managed) -> Sequence[Lookup]:
         """Return the lookups of an index but the one that seeds have answered already, if there are others."""
         own = seeds_own(self.plan) if state.known is not None else None
-        return [lookup for lookup in index if not (isinstance(lookup, Count) and lookup.number == own)]
+        return [lookup for lookup in index if not (isinstance(lookup, CountLookup) and lookup.number == own)]
 
-    def _resolved(self, state: State, answers: Answers) -> State:
+    def _proposed(self, state: Managed, answers: Answers) -> Managed:
         """Flatten candidates, and drop what filters refuse."""
         assert self.number is not None
         assert state.lengths is not None
-        extended = np.empty((len(state.prefixes) + 1, int(state.lengths.sum())), state.prefixes.dtype)
-        row = before = 0
+        parts, row = [np.empty((len(state.prefixes) + 1, 0), state.prefixes.dtype)], 0
         for number, asked in state.asked.items():  # each index has a stretch of the ranges
             said = {task: codes for task, (codes,) in answers[number].items()}
             codes = gathered(asked, said, self._dealing(self.exchanges[0][number]))
-            prefixes, lengths = (array[..., row : row + len(asked.slots)] for array in (state.prefixes, state.lengths))
-            part = extended[:, before : before + int(lengths.sum())]
-            flatten_extensions(prefixes, codes, asked.slots, lengths, part)
-            row, before = row + len(lengths), before + part.shape[1]
-        proposers = np.repeat(state.proposers, state.lengths)
+            rows = slice(row, row + len(asked.slots))
+            prefixes = np.ascontiguousarray(state.prefixes[:, rows])
+            parts.append(Proposals(prefixes, asked.slots, state.lengths[rows], codes).flattened())
+            row = rows.stop
+        extended, proposers = np.concatenate(parts, axis=1), np.repeat(state.proposers, state.lengths)
         for f in self.plan.steps[self.number].condition.filters:
             kept = f.allows(extended[-1], extended)
             extended, proposers = np.compress(kept, extended, axis=1), proposers[kept]
-        return State(extended, proposers)
+        return Managed(extended, proposers)
 
-    def _intersected(self, exchange: int, state: State, answers: Answers) -> State:
+    def _intersected(self, exchange: int, state: Managed, answers: Answers) -> Managed:
         """Keep the candidates that are held, or not, as is wanted."""
         kept = np.ones(state.prefixes.shape[1], np.bool_)
         for number, asked in state.asked.items():
             found, at = held(asked, [said for (said,) in answers[number].values()]), 0
             for lookup in self.exchanges[exchange][number]:
-                assert isinstance(lookup, Hold)
+                assert isinstance(lookup, IntersectLookup)
                 rows = state.rows(lookup.proposer)
                 many = len(kept[rows])
                 kept[rows] &= lookup.keeps(state.prefixes, rows, found[at : at + many])
                 at += many
         if kept.all():
-            return State(state.prefixes, state.proposers)
-        return State(np.compress(kept, state.prefixes, axis=1), state.proposers[kept])
+            return Managed(state.prefixes, state.proposers)
+        return Managed(np.compress(kept, state.prefixes, axis=1), state.proposers[kept])
 
-    def _counted(self, exchange: int, state: State, answers: Answers) -> None:
+    def _counted(self, exchange: int, state: Managed, answers: Answers) -> None:
         """Count minimisation: the extender with the fewest extensions will propose them."""
         count = state.prefixes.shape[1]
-        starts, ends = state.known or (np.zeros(count, np.int64), np.full(count, np.iinfo(np.int64).max))
+        starts, ends = state.known or (np.zeros(count, np.int64), np.full(count, UNCOUNTED))
         proposers = state.proposers
         for number, asked in state.asked.items():
             said = [np.concatenate(column)[asked.slots] for column in zip(*answers[number].values(), strict=True)]
             for place, lookup in enumerate(self._asking(self.exchanges[exchange][number], state)):
-                assert isinstance(lookup, Count)
+                assert isinstance(lookup, CountLookup)
                 first, last = (column[place * count : (place + 1) * count] for column in said)
                 fewer = last - first < ends - starts
                 starts[fewer], ends[fewer], proposers[fewer] = first[fewer], last[fewer], lookup.number
@@ -261,8 +258,7 @@ class Manager:
         if self.counting and self.behind == len(self.plan.steps) - 1 and step.counts_suffice:
             total = int((ends - starts).sum())
             self.tally.candidates[-1] += total
-            self.tally.prefixes[-1] += total
-            self.tally.matches += total
+            self.tally.match(total)
             return
         some = np.flatnonzero(ends > starts)
         if len(some):
@@ -277,13 +273,13 @@ def tries_of(plan: BoundPlan) -> list[Trie]:
 def seeds_own(plan: BoundPlan) -> int | None:
     """Return the extender of the first step whose lists are those that seeds are read from, whole or cut at the seed.
 
-    Whoever reads a seed knows where in its list it stands, and how long that is.
+    The worker that reads a seed knows where in its list it stands, and how long the list is: it need not ask.
     """
     seed, step = plan.seed, plan.steps[0]
     if seed.checks or len(seed.columns) != 2 or len(seed.extender.trie.levels) != 1 or not seed.extender.trie.keyed:
         return None
     key, value = seed.columns.index(0), seed.columns.index(1)
-    window = step.window
+    window = step.condition.window
     if window.equal or window.codes or window.empty or (*window.above, *window.below) not in ((), (value,)):
         return None
     same = [i for i, e in enumerate(step.extenders) if e.trie is seed.extender.trie and e.key == (key,) and e.after is None]
@@ -293,7 +289,7 @@ def seeds_own(plan: BoundPlan) -> int | None:
 def _asks_once(exchanges: list[Exchange]) -> bool:
     """Tell whether the last of exchanges is a test that asks one thing of each candidate."""
     lookups = [lookup for index in exchanges[-1] for lookup in index] if exchanges else []
-    tests = [lookup for lookup in lookups if isinstance(lookup, Hold) and lookup.extender.after is None]
+    tests = [lookup for lookup in lookups if isinstance(lookup, IntersectLookup) and lookup.extender.after is None]
     by_proposer = {lookup.proposer for lookup in tests}
     return bool(tests) and len(tests) == len(lookups) == len(by_proposer) and (len(tests) == 1 or None not in by_proposer)
 
@@ -303,18 +299,18 @@ def exchanges_of(plan: BoundPlan, number: int | None) -> list[Exchange]:
     behind = 0 if number is None else number + 1
     found: list[Exchange] = []
     if number is None:
-        tests = [[Hold(extender, wanted)] for extender, wanted in plan.seed.checks]
+        tests = [[IntersectLookup(extender, wanted)] for extender, wanted in plan.seed.checks]
     else:
         step = plan.steps[number]
-        found.append(_by_index(Resolve(extender, i) for i, extender in enumerate(step.extenders)))
-        tests = [*_others(step), *([Hold(excluder, False)] for excluder in step.excluders)]
-        tests += [[Hold(extender, wanted)] for extender, wanted in step.checks]
-    found += map(_by_index, tests[: MOST_TESTS - 1])
-    if tests[MOST_TESTS - 1 :]:
-        found.append(_by_index(hold for several in tests[MOST_TESTS - 1 :] for hold in several))
+        found.append(_by_index(ProposeLookup(extender, i) for i, extender in enumerate(step.extenders)))
+        tests = [*_others(step), *([IntersectLookup(excluder, False)] for excluder in step.excluders)]
+        tests += [[IntersectLookup(extender, wanted)] for extender, wanted in step.checks]
+    found += map(_by_index, tests[: MAX_TESTS - 1])
+    if tests[MAX_TESTS - 1 :]:
+        found.append(_by_index(hold for several in tests[MAX_TESTS - 1 :] for hold in several))
     if behind < len(plan.steps):
         then = plan.steps[behind]
-        found.append(_by_index(Count(extender, then.window, i) for i, extender in enumerate(then.extenders)))
+        found.append(_by_index(CountLookup(extender, then.condition.window, i) for i, extender in enumerate(then.extenders)))
     return found
 
 
@@ -326,27 +322,20 @@ def _by_index(lookups: Iterable[Lookup]) -> Exchange:
     return tuple(map(tuple, found.values()))
 
 
-def _others(step: BoundStep) -> list[list[Hold]]:
+def _others(step: BoundStep) -> list[list[IntersectLookup]]:
     """Return the tests in which candidates meet the extenders that did not propose them: each the next one in turn."""
     many = len(step.extenders)
-    return [
-        [Hold(extender, proposer=(i - turn) % many) for i, extender in enumerate(step.extenders)] for turn in range(1, many)
-    ]
+
+    def tests(turn: int) -> list[IntersectLookup]:
+        return [IntersectLookup(extender, proposer=(i - turn) % many) for i, extender in enumerate(step.extenders)]
+
+    return [tests(turn) for turn in range(1, many)]
 
 
-def _columns(lookup: Lookup, state: State) -> Codes:
-    """Return what a worker's candidates ask an index by."""
-    if isinstance(lookup, Count):
-        return lookup.columns(state.prefixes)
-    return lookup.columns(state.prefixes, state.rows(lookup.proposer))
-
-
-def begin(manager: Manager, slices: Sequence[Slice]) -> tuple[int, State | None]:
+def begin(manager: Manager, slices: Sequence[Slice]) -> tuple[int, Managed | None]:
     """Begin a round of a worker with its deal, ranges of seeds or of candidates; return how many ranges these are."""
-    plan = manager.plan
     if manager.number is None:
         positions = np.concatenate([np.arange(part.first, part.last) for part in slices] or [np.empty(0, np.int64)])
         return len(slices), manager.seed(positions)
-    code_type = plan.seed.code_type
-    blocks = [block for part in slices for block in stretches(part.file, part.first, part.last, code_type)]
+    blocks = [block for part in slices for block in read_waiting(part.file, part.first, part.last)]
     return sum(map(len, blocks)), manager.extend(join(blocks)) if blocks else None

@@ -1,41 +1,70 @@
-"""Arrays as bytes: what lookups ask and say, and what a worker remembers meanwhile."""
+"""Arrays as bytes, and blocks as arrays: how prefixes, requests and answers travel between tasks and wait in files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Arrays = tuple[NDArray[Any], ...]
+from bigjoin.joins.blocks import Block, Counts, Prefixes, Proposals
 
-_ALIGNED = 8
+Arrays: TypeAlias = tuple[NDArray[Any], ...]
+
+ALIGNMENT = 8
+"""Bytes: arrays begin at multiples of this, so that they can be read where they lie."""
 
 
 def packed(arrays: Arrays) -> Iterator[Any]:
-    """Give the parts of arrays as bytes, one after the other."""
+    """Give the bytes of arrays piece by piece: their types and lengths, then one after the other."""
     header = json.dumps([(array.dtype.str, len(array)) for array in arrays]).encode()
-    header += b" " * (-len(header) % _ALIGNED)
-    yield len(header).to_bytes(_ALIGNED, "little") + header
+    header += b" " * (-len(header) % ALIGNMENT)
+    yield len(header).to_bytes(ALIGNMENT, "little") + header
     for array in arrays:
         yield np.ascontiguousarray(array).view(np.uint8).data
-        yield bytes(-array.nbytes % _ALIGNED)
+        yield bytes(-array.nbytes % ALIGNMENT)
 
 
 def pack_arrays(arrays: Arrays) -> bytes:
-    """Return arrays as bytes."""
+    """Return arrays as bytes, whose number is a multiple of the alignment."""
     return b"".join(packed(arrays))
 
 
 def unpack_arrays(data: Any) -> Arrays:
-    """Return copies of the arrays that bytes hold."""
+    """Return copies of the arrays that bytes hold: kernels would be compiled once more for arrays that are read-only."""
+    return tuple(array.copy() for array in _views(data))
+
+
+def pack(block: Block) -> bytes:
+    """Return a block as bytes. Counts and places are as narrow as codes: a list is never longer than its domain."""
+    narrow, columns = block.prefixes.dtype, np.array([len(block.prefixes)], np.uint8)
+    arrays: Arrays = ()
+    if isinstance(block, Counts):
+        starts = block.starts if block.starts.any() else block.starts[:0]
+        arrays = (block.proposers, block.counts.astype(narrow), starts.astype(narrow))
+    elif isinstance(block, Proposals):
+        arrays = tuple(array.astype(narrow, copy=False) for array in (block.begins, block.lengths, block.codes))
+    return pack_arrays((columns, block.prefixes.ravel(), *arrays))
+
+
+def unpack(data: Any) -> Block:
+    """Return the block that bytes hold, as views of them."""
+    (columns,), prefixes, *rest = _views(data)
+    prefixes = prefixes.reshape(columns, -1)
+    if not rest:
+        return Prefixes(prefixes)
+    if rest[0].dtype == np.uint8:
+        proposers, counts, starts = rest
+        return Counts(prefixes, counts, proposers, starts if len(starts) else np.zeros(len(counts), np.int64))
+    return Proposals(prefixes, *rest)
+
+
+def _views(data: Any) -> Iterator[NDArray[Any]]:
     view = memoryview(data)
-    at = _ALIGNED + int.from_bytes(view[:_ALIGNED], "little")
-    arrays = []
-    for kind, length in json.loads(bytes(view[_ALIGNED:at])):
+    at = ALIGNMENT + int.from_bytes(view[:ALIGNMENT], "little")
+    for kind, length in json.loads(bytes(view[ALIGNMENT:at])):
         array = np.frombuffer(view, kind, length, at)
-        at += array.nbytes + -array.nbytes % _ALIGNED
-        arrays.append(array.copy())  # kernels are compiled once more for arrays that cannot be written to
-    return tuple(arrays)
+        yield array
+        at += array.nbytes + -array.nbytes % ALIGNMENT

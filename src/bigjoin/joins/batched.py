@@ -1,4 +1,4 @@
-"""Run a plan on batches, one step after another: for patterns so large that their loops would be no function to compile."""
+"""Run a plan on batches: for patterns so large that their loops would make no function to compile, and for small epochs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from bigjoin.joins.bind import Relations, bind
 from bigjoin.joins.compiled import Range, Rows
-from bigjoin.joins.generic_join import Tally, count_matches, matches
+from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.query.plan import Plan
 
@@ -17,12 +17,12 @@ from bigjoin.query.plan import Plan
 class Batched:
     """A plan bound to an index, which counts and lists as compiled loops do; its seeds are the tuples of the first atom.
 
-    A count that comes to more than `most` prefixes before the last step is given up: TooManyPrefixesError. The last `tails`
+    A count that comes to more than `max_prefixes` before the last step is given up: TooManyPrefixesError. The last `tails`
     attributes are given as lists, of one value each.
     """
 
-    def __init__(self, plan: Plan, index: Relations, *, most: float = inf, tails: int = 0) -> None:
-        self.plan, self.most = bind(plan, index), most
+    def __init__(self, plan: Plan, index: Relations, *, max_prefixes: float = inf, tails: int = 0) -> None:
+        self.plan, self.max_prefixes = bind(plan, index), max_prefixes
         self.attributes = list(plan.attributes[: len(plan.attributes) - tails])
         self.tally = np.zeros(2 * (len(plan.steps) + 1), np.int64)
 
@@ -31,19 +31,19 @@ class Batched:
         return [(first, last, 0, 0) for first, last in equal_ranges(self.plan, parts)]
 
     def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
-        """Return the count for some ranges of seeds, and say after each that it is done."""
-        total, tally = 0, Tally.of(self.plan, self.most)
+        """Return the count for some ranges of seeds, and report progress after each."""
+        join = GenericJoin(self.plan, counting=True, max_prefixes=self.max_prefixes)
         for first, last, *_ in ranges:
-            total += count_matches(self.plan, [(first, last)], tally=tally)
+            join.count([(first, last)])
             progress(1)
-        self.tally += np.array([*tally.prefixes, *tally.candidates])
-        return total
+        self.tally += np.array([*join.tally.prefixes, *join.tally.candidates])
+        return join.tally.matches
 
     def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[Rows]:
         """Give the matches of ranges of seeds, at most `size` at a time."""
+        width = len(self.attributes)
         for first, last, *_ in ranges:
-            for found in matches(self.plan, [(first, last)], batch_size=size):
-                width = len(self.attributes)
+            for found in GenericJoin(self.plan, counting=False, batch_size=size).matches([(first, last)]):
                 ones = np.ones(found.shape[1], np.int64)
                 yield Rows(found[:width], tuple((ones, tail) for tail in found[width:]))
             progress(1)

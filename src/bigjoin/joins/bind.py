@@ -16,6 +16,7 @@ from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
 from bigjoin.joins.after import After
 from bigjoin.joins.constraints import Condition, Filter, Window, constrain
+from bigjoin.joins.extender import BoundExtender, Limits
 from bigjoin.query.plan import Extender, Plan, Restriction
 from bigjoin.query.query import Comparison, Query
 from bigjoin.query.read import Read, Version
@@ -34,38 +35,6 @@ class Relations(Protocol):
     def properties(self, domain: str) -> Mapping[str, Column]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class BoundExtender:
-    """The lists of an extender, and where in a prefix its key stands."""
-
-    trie: Trie
-    key: tuple[int, ...]
-    value: int
-    after: After | None = None
-    """Which part of its lists is meant, if it is that behind the seed's tuple."""
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The positions of a prefix that decide which list is meant, and which part of it."""
-        return self.key if self.after is None else (*self.key, *self.after.seed)
-
-    def lower(self, prefixes: Codes, lower: Codes) -> Codes:
-        """Return where the part of each prefix's list begins that is meant, given a lower bound for all lists of a step."""
-        if self.after is None:
-            return lower
-        mine = self.after.lower(prefixes)
-        return np.maximum(mine, lower) if len(lower) else mine
-
-    def nodes(self, prefixes: Codes) -> NDArray[Any]:
-        """Return the node of each prefix's list."""
-        return self.trie.nodes([prefixes[k] for k in self.key], prefixes.shape[1])
-
-    def holds(self, prefixes: Codes) -> NDArray[np.bool_]:
-        """Tell for each prefix, which binds the whole atom, whether the relation holds it."""
-        found = self.trie.contains([prefixes[k] for k in (*self.key, self.value)])
-        return found if self.after is None else found & (prefixes[self.value] >= self.after.lower(prefixes))
-
-
 @dataclass(frozen=True)
 class BoundStep:
     """A Step over arrays. `marks` is scratch space, a zero for every code of the attribute's domain."""
@@ -77,35 +46,18 @@ class BoundStep:
     condition: Condition
     marks: NDArray[np.uint8]
 
-    @property
-    def window(self) -> Window:
-        return self.condition.window
-
-    @cached_property
-    def late_ranks(self) -> NDArray[Any]:
-        """The one array that late filters may look codes up in; those that compare codes need none."""
-        arrays = (f.ranks for f in self.condition.filters if f.position is not None and not f.by_code)
-        return next(arrays, np.empty(0, np.uint32))
-
-    @cached_property
-    def reads(self) -> tuple[int, ...]:
-        """The positions of a prefix that decide its extension set, before late filters."""
-        keys = {p for extender in (*self.extenders, *self.excluders) for p in extender.reads}
-        keys |= {
-            f.position
-            for f in self.condition.filters
-            if f.position is not None and not (f.by_code or f.ranks is self.late_ranks)
-        }
-        return tuple(sorted(keys.union(self.window.below, self.window.above, self.window.equal)))
+    def limits(self, prefixes: Codes) -> Limits:
+        """Return the bounds on the new attribute's code, for each prefix."""
+        return self.condition.window.bounds(prefixes)
 
     @cached_property
     def late_filters(self) -> tuple[Filter, ...]:
-        """The filters that read more of a prefix than the rest of the step does."""
-        return tuple(f for f in self.condition.filters if f.position is not None and f.position not in self.reads)
+        """The filters that drop at most one candidate of a prefix: applied last, they do not keep neighbours from sharing."""
+        return tuple(f for f in self.condition.filters if f.drops_one)
 
     @cached_property
     def early_filters(self) -> tuple[Filter, ...]:
-        return tuple(f for f in self.condition.filters if f not in self.late_filters)
+        return tuple(f for f in self.condition.filters if not f.drops_one)
 
     @property
     def counts_suffice(self) -> bool:

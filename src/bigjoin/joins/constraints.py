@@ -83,6 +83,11 @@ class Filter:
     def by_code(self) -> bool:
         return len(self.ranks) == 0
 
+    @property
+    def drops_one(self) -> bool:
+        """Whether it refuses at most one candidate of each prefix: `!=` between two attributes."""
+        return self.by_code and self.operator == compare.NOT_EQUAL and self.position is not None
+
     def others(self, prefixes: Codes) -> NDArray[Any]:
         """Return the other side for each prefix."""
         if self.position is None:

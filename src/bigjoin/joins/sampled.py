@@ -12,8 +12,10 @@ import numpy as np
 
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.trie import Codes, Trie, single_list
-from bigjoin.joins.bind import Binder, BoundExtender, BoundStep, Relations
-from bigjoin.joins.extend import Counted, count, extend
+from bigjoin.joins.bind import Binder, BoundStep, Relations
+from bigjoin.joins.blocks import Counts, Prefixes
+from bigjoin.joins.extend import count, extend
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.query.nest import Loop, Term
 from bigjoin.query.query import Query
 
@@ -43,8 +45,8 @@ class _Sampling:
         step = self._bound(binder, loop)
         if not step.extenders:
             step = replace(step, extenders=(BoundExtender(_whole(binder.size(loop.attribute), prefixes), (), len(bound)),))
-        proposed = count(step, prefixes)
-        proposals = int(proposed.ends.sum())
+        proposed = count(step, Prefixes(prefixes))
+        proposals = proposed.proposals
         is_counted = not (loop.inner or loop.counters or loop.weights or loop.collects is not None or step.checks)
         if is_counted and step.counts_suffice:
             return each * int(prefixes.shape[1])
@@ -52,21 +54,16 @@ class _Sampling:
         if is_counted or not proposals:
             return total
         drawn = self._draw(proposed, proposals)
-        each *= proposals / int((drawn.ends - drawn.starts).sum())
+        each *= proposals / drawn.proposals
         extended = extend(step, drawn)
         heads = [*(counter.spine for counter in loop.counters), *loop.inner]
         return total + sum(self.looked_at(head, binder.order, extended, each) for head in heads)
 
-    def _draw(self, proposed: Counted, proposals: int) -> Counted:
+    def _draw(self, proposed: Counts, proposals: int) -> Counts:
         """Return a sample of proposals, or all if they are few."""
         if proposals <= SAMPLE:
             return proposed
-        drawn = np.sort(self.random.integers(0, proposals, SAMPLE))
-        ends = np.cumsum(proposed.ends)
-        of = np.searchsorted(ends, drawn, side="right")
-        starts = drawn - (ends - proposed.ends)[of]
-        alone = np.ones(SAMPLE, np.bool_)
-        return Counted(proposed.prefixes[:, of], proposed.proposers[of], starts, starts + 1, alone)
+        return proposed.only(np.sort(self.random.integers(0, proposals, SAMPLE)))
 
     @staticmethod
     def _bound(binder: Binder, loop: Loop) -> BoundStep:

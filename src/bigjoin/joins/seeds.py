@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
 from bigjoin.joins.bind import BoundPlan, BoundSeed
-from bigjoin.joins.extend import check, minimum_counts
+from bigjoin.joins.blocks import Counts
 
-SAMPLE = 1 << 20
-"""How many seeds are looked at to estimate where the work lies."""
+SAMPLED_SEEDS = 1 << 20
+"""Seeds that are looked at to estimate where the work lies."""
 
 
 def read_seeds(seed: BoundSeed, ranges: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, Codes]]:
@@ -21,8 +21,7 @@ def read_seeds(seed: BoundSeed, ranges: Iterable[tuple[int, int]], size: int) ->
     for first, last in ranges:
         for position in range(first, last, size):
             positions = np.arange(position, min(position + size, last))
-            prefixes, kept = decide(seed, positions)
-            yield len(positions), check(seed.checks, prefixes if kept.all() else np.compress(kept, prefixes, axis=1))
+            yield len(positions), prefixes_of(seed, positions)
 
 
 def equal_ranges(plan: BoundPlan, parts: int) -> list[tuple[int, int]]:
@@ -30,15 +29,31 @@ def equal_ranges(plan: BoundPlan, parts: int) -> list[tuple[int, int]]:
     first, last = plan.seed.positions
     if last <= first:
         return []
-    positions = np.arange(first, last, -(-(last - first) // SAMPLE))
+    if parts == 1:
+        return [(first, last)]
+    positions = np.arange(first, last, -(-(last - first) // SAMPLED_SEEDS))
     work = np.ones(len(positions))
     if plan.steps:
         prefixes, kept = decide(plan.seed, positions)
-        work += minimum_counts(plan.steps[0], prefixes)[0] * kept
+        work += fewest_extensions(plan, prefixes).counts * kept
     total = np.cumsum(work)
     cuts = positions[np.searchsorted(total, total[-1] * np.arange(1, parts) / parts)]
     bounds = np.unique(np.concatenate([[first], cuts, [last]]))
     return [(int(a), int(b)) for a, b in pairwise(bounds)]
+
+
+def fewest_extensions(plan: BoundPlan, prefixes: Codes, step: int = 0) -> Counts:
+    """Return prefixes counted by all extenders of a step, those without extensions included."""
+    counted, limits = Counts.none(prefixes), plan.steps[step].limits(prefixes)
+    for number, extender in enumerate(plan.steps[step].extenders):
+        extender.count(number, counted, limits)
+    return counted
+
+
+def prefixes_of(seed: BoundSeed, positions: NDArray[np.int64]) -> Codes:
+    """Return the prefixes of tuples that satisfy what the seed's attributes decide by themselves."""
+    prefixes, kept = decide(seed, positions)
+    return prefixes if kept.all() else np.compress(kept, prefixes, axis=1)
 
 
 def decide(seed: BoundSeed, positions: NDArray[np.int64]) -> tuple[Codes, NDArray[np.bool_]]:

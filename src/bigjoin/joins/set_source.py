@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from bigjoin.index.trie import Trie
-from bigjoin.joins.bind import Binder, BoundExtender
+from bigjoin.joins.bind import Binder
 from bigjoin.joins.constraints import Filter
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.joins.source_text import SourceText, Value
 from bigjoin.joins.stages import Bound, BoundLoop, List, SetOf
 from bigjoin.kernels import compare

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from bigjoin.index.trie import Trie
 from bigjoin.joins.after import After
-from bigjoin.joins.bind import Binder, BoundExtender
+from bigjoin.joins.bind import Binder
 from bigjoin.joins.constraints import Condition
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.kernels.compare import NOT_EQUAL
 from bigjoin.query.nest import Loop, Term
 from bigjoin.query.plan import Extender, ordered_pairs

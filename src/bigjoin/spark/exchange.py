@@ -1,39 +1,37 @@
-"""The exchange: blocks of prefixes travel between tasks as rows of a DataFrame, one row a destination.
+"""The exchange: what tasks send each other travels as rows of a DataFrame, one row a destination.
 
 A row of the JVM costs a microsecond, however large it is. So a task packs what goes to another task into one row: the number
 of that task, and columns of codes as bytes. `repartitionById` moves the row; Spark gives the shuffle, the spilling and the
-recovery. Rows are sorted by who sent them and when before a task looks at them: what it packs then is the same whenever it
-runs, in whatever order they came.
+recovery. Rows are sorted by who sent them and when before a task looks at them, so a task that runs again packs the same bytes,
+in whatever order its rows came.
 """
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from bigjoin.dataflow.blocks import Block, Spread, join, pack, pieces, route, unpack
+from bigjoin.dataflow.schedule import Round
+from bigjoin.errors import BigjoinError
+from bigjoin.joins.operators import Tally
+from bigjoin.spark.job import Job
+from bigjoin.spark.receipts import Failure, Receipt, TaskOutput, encode, failure
 from bigjoin.spark.session import OWN
 from bigjoin.spark.tasks import settle
 
 RECEIPT = -1
 """In the place of a visit's number: what a task has done, on its way to the driver."""
 
-ROW_TUPLES = 1 << 21
-"""Tuples of one row at most, whatever B': some 8 MB."""
-
 BATCH_BYTES = 16 << 20
 """Bytes that Spark gives a task at once, about."""
-
-SMALL = 8
-"""A row that is so many times smaller than the batch it came in is copied out of it."""
 
 _SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
@@ -53,89 +51,111 @@ _ROW = pa.schema(
     [("task", pa.int32()), ("source", pa.int32()), ("sequence", pa.int64()), ("visit", pa.int32()), ("payload", pa.binary())]
 )
 
-Stage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Row: TypeAlias = tuple[int, int, int, int, bytes]
+"""(task, source, sequence, visit, payload): where it goes, who sent it and when, what is to be done, and with what."""
+
+Stage: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class Outbox:
-    """What a task sends: rows for other tasks, with the bytes and tuples of each worker added up."""
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A row that has arrived. Its payload is a view of the batch it came in."""
 
-    def __init__(self, task: int, *, workers: int, tasks: int) -> None:
-        self.task, self.workers, self.tasks = task, workers, tasks
-        self.sequence = 0
-        self.bytes = self.tuples = 0
-        self.load = np.zeros(workers, np.int64)
+    source: int
+    sequence: int
+    visit: int
+    payload: Any
+    batch_bytes: int
+
+
+class RoundTask(ABC):
+    """A task in one stage of a round: it receives rows, sends rows, and at the end a receipt. Strategies say what it does."""
+
+    def __init__(self, job: Job, now: Round, stage: int = 0) -> None:
+        self.job, self.now, self.stage = job, now, stage
+        self.output = TaskOutput(job)
+        self.number = -1
+        """Of this task, once a row has told it."""
+        self.bytes = 0
+        """Sent to other tasks."""
+        self.load = np.zeros(job.workers, np.int64)
         """Tuples that each worker will receive."""
+        self._earlier: list[bytes] = []
+        """Receipts of earlier stages."""
 
-    def send(self, visit: int, block: Block | Spread, at: int) -> pa.RecordBatch:
-        """Return the rows that carry a block to the owners of the attribute at a position, or as it is spread."""
-        rows = []
-        for task, part in route(block, at, workers=self.workers, tasks=self.tasks, load=self.load):
-            rows += [(task, pack(piece)) for piece in pieces(part, ROW_TUPLES)]
-            self.tuples += part.tuples
-        self.bytes += sum(len(data) for _, data in rows)
-        return self._batch(visit, rows)
+    @property
+    @abstractmethod
+    def tally(self) -> Tally: ...
 
-    def receipt(self, said: dict[str, Any]) -> pa.RecordBatch:
-        """Return the row that tells the driver what this task has done."""
-        return self._batch(RECEIPT, [(self.task, json.dumps(said).encode())])
+    @abstractmethod
+    def begun(self) -> Iterator[Sequence[Row]]:
+        """Give the rows to send after a look at what the round begins with for this task."""
 
-    def _batch(self, visit: int, rows: list[tuple[int, bytes]]) -> pa.RecordBatch:
-        first, self.sequence = self.sequence, self.sequence + len(rows)
-        return batch_of([(task, self.task, first + n, visit, data) for n, (task, data) in enumerate(rows)])
+    @abstractmethod
+    def arrived(self, rows: Iterator[Arrival]) -> Iterator[Sequence[Row]]:
+        """Give the rows to send after a look at those that have arrived."""
+
+    def receipt(self) -> Receipt:
+        """Return what this task has done."""
+        done = self.output.receipt
+        return done(task=self.number, stage=self.stage, tally=self.tally, bytes_sent=self.bytes, load=self.load)
+
+    def begin(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Run the first stage, as the task with a number."""
+        self.number = number
+        yield from self._sent(self.begun())
+
+    def advance(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run a later stage, with the rows of the one before."""
+        yield from self._sent(self.arrived(self._arrivals(batches)))
+
+    def _arrivals(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Arrival]:
+        for batch in batches:
+            if batch.num_rows:
+                self.number = batch.column("task")[0].as_py()
+            rows = zip(*(batch.column(name).to_pylist() for name in ("source", "sequence", "visit")), strict=True)
+            for (source, sequence, visit), payload in zip(rows, batch.column("payload"), strict=True):
+                if visit == RECEIPT:
+                    self._earlier.append(payload.as_py())
+                else:
+                    yield Arrival(source, sequence, visit, payload.as_buffer(), batch.nbytes)
+
+    def _sent(self, rows: Iterator[Sequence[Row]]) -> Iterator[pa.RecordBatch]:
+        """Give rows as batches and, at their end, the receipts: of what was done, or of what went wrong."""
+        said: Receipt | Failure
+        try:
+            for some in rows:
+                self.bytes += sum(len(row[-1]) for row in some)
+                yield batch_of(some)
+            self.output.close()
+            said = self.receipt()
+        except (BigjoinError, OSError) as error:
+            said = failure(self.job, error)
+        finally:
+            with suppress(OSError):  # what went wrong is told already
+                self.output.close()
+        if self.number >= 0:  # else nothing was sent here
+            told = [*self._earlier, encode(said)]
+            yield batch_of([(self.number, self.number, n, RECEIPT, payload) for n, payload in enumerate(told)])
 
 
-def batch_of(rows: Sequence[tuple[int, int, int, int, bytes]]) -> pa.RecordBatch:
-    """Return rows as Spark takes them: (task, source, sequence, visit, payload) each."""
+def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Return rows as Spark takes them."""
     columns = zip(*rows, strict=True) if rows else [()] * len(_ROW)
     return pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, _ROW, strict=True)], schema=_ROW)
 
 
-class Inbox:
-    """What a task receives: blocks for the same visit are joined, as long as all that are gathered hold B' tuples at most."""
-
-    def __init__(self, batches: Iterable[pa.RecordBatch], batch_size: int, code_type: Any) -> None:
-        self.batches, self.batch_size, self.code_type = batches, batch_size, code_type
-        self.task: int | None = None
-        """The task that these rows were sent to."""
-        self.receipts: list[dict[str, Any]] = []
-
-    def blocks(self) -> Iterator[tuple[int, Block]]:
-        """Give blocks with the numbers of their visits."""
-        arrived: dict[int, list[Block]] = defaultdict(list)
-        tuples: dict[int, int] = defaultdict(int)
-        for batch in self.batches:
-            visits, payloads = batch.column("visit").to_pylist(), batch.column("payload")
-            if visits:
-                self.task = batch.column("task")[0].as_py()
-            for visit, payload in zip(visits, payloads, strict=True):
-                if visit == RECEIPT:
-                    self.receipts.append(json.loads(payload.as_py()))
-                    continue
-                data = payload.as_buffer()
-                # A view keeps the whole batch alive: what is small beside it is copied.
-                block = unpack(payload.as_py() if data.size * SMALL < batch.nbytes else data, self.code_type)
-                while tuples and sum(tuples.values()) + block.tuples > self.batch_size:
-                    fullest = max(sorted(tuples), key=tuples.__getitem__)
-                    del tuples[fullest]
-                    yield fullest, join(arrived.pop(fullest))
-                arrived[visit].append(block)
-                tuples[visit] += block.tuples
-        for visit in sorted(arrived):
-            yield visit, join(arrived.pop(visit))
-
-
 def exchange(
-    spark: SparkSession, tasks: int, first: Callable[[int], Iterator[pa.RecordBatch]], stages: Sequence[Stage]
+    spark: SparkSession, tasks: int, begin: Callable[[int], Iterator[pa.RecordBatch]], stages: Sequence[Stage]
 ) -> DataFrame:
     """Return the rows of the last stage: each task begins with its number, and what it gives travels from stage to stage."""
 
-    def begin(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+    def first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from first(number)
+                yield from begin(number)
 
-    frame = spark.range(0, tasks, 1, tasks).mapInArrow(begin, ROW)
+    frame = spark.range(0, tasks, 1, tasks).mapInArrow(_settled(first), ROW)
     for stage in stages:
         arrived = frame.repartitionById(tasks, "task").sortWithinPartitions("source", "sequence")
         frame = arrived.mapInArrow(_settled(stage), ROW)

@@ -10,11 +10,12 @@ import json
 import resource
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +23,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
-from bigjoin.joins.batched import Batched
+from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.joins.bind import Output, outputs
-from bigjoin.joins.compiled import Counting, Listing, Range, Rows
+from bigjoin.joins.compiled import Range, Rows
+from bigjoin.joins.executable import CountProgram, ListProgram, as_nest
 from bigjoin.kernels.jit import compilations
-from bigjoin.query.nest import CountPlan, Term
+from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.plan import Plan
-from bigjoin.query.query import Query
+from bigjoin.spark.held import Held
 from bigjoin.spark.matches import file_writer, in_microseconds, schema_of
 from bigjoin.spark.progress import Meter, watching
+from bigjoin.spark.session import parallelism
+from bigjoin.spark.strategy import Ask, Part, Progress, Ran, Strategy
 from bigjoin.spark.stream import PIECE, make_room
 from bigjoin.spark.tasks import settle
 
@@ -41,240 +46,220 @@ RANGES_PER_TASK = 32
 ROW_GROUP = 1 << 20
 """Rows of a group in a file, which are found and written at once."""
 
-STREAMED = 1 << 16
+STREAMED_ROWS = 1 << 16
 """Rows of a piece, where rows are read as they are found."""
 
-LIMITED_BATCH = 4096
+LIMITED_ROWS = 4096
 """Matches that a task holds at once while a limit asks for few."""
+
+MAX_KEPT_COUNTS = 256
+"""Counts whose plan and frame are remembered."""
 
 # Types, not their names: Spark would ask the JVM to parse those, for every query.
 _COUNT = StructType([StructField("count", StringType()), StructField("stats", StringType())])
 _PART = StructType([StructField("task", LongType()), StructField("file", StringType()), StructField("rows", LongType())])
 
-Task = Callable[[int], Iterator[pa.RecordBatch]]
+TaskFunction: TypeAlias = Callable[[int], Iterator[pa.RecordBatch]]
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
-class Job:
-    """A nest over an index that finds matches, cut for tasks: what each task needs to know, and all that travels to it."""
+class CountJob:
+    """A count over an index: for each task the ranges of each nest. It is all that travels to tasks."""
 
-    nest: Term | Plan
-    """Loops to compile, or the plan if they are too large for that."""
-    query: Query
+    program: CountProgram
+    index: Index
+    ranges: tuple[tuple[tuple[Range, ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class ListJob:
+    """A search for matches in an index: for each task its ranges. It is all that travels to tasks."""
+
+    program: ListProgram
     index: Index
     """The version that the plan was made for, whatever has been written since."""
     ranges: tuple[tuple[Range, ...], ...]
     batch_size: int
     limit: int | None = None
-    factorized: bool = False
-    tails: int = 0
-    """Of a plan: how many of its last attributes are given as lists all the same."""
 
-    def listing(self) -> Listing | Batched:
-        """Bind the nest to the index, here in the task, and compile it."""
-        if isinstance(self.nest, Plan):
-            return Batched(self.nest, self.index, tails=self.tails)
-        return Listing(self.nest, self.query, self.index, factorized=self.factorized)
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the matches: the terms of the head, with the types of their ids and properties."""
+        return schema_of(self.columns(), len(self.program.bind(self.index).attributes))
+
+    def columns(self) -> tuple[Output, ...]:
+        """Return what gives the columns their values."""
+        return outputs(self.program.query, self.program.attributes, self.index)
 
 
 @dataclass(frozen=True)
-class CountJob:
-    """A plan of a count over an index: for each task the ranges of each term."""
+class CountReceipt:
+    """What a task of a count did."""
 
-    plan: CountPlan | Plan
-    """Loops to compile, or the plan that finds the matches if they are too large for that."""
-    index: Index
-    ranges: tuple[tuple[tuple[Range, ...], ...], ...]
-
-    @property
-    def divisor(self) -> int:
-        return self.plan.divisor if isinstance(self.plan, CountPlan) else 1
-
-    @property
-    def loops(self) -> list[list[str]]:
-        """The attributes that the loops of each term bind, or the seed and the steps of the plan."""
-        if isinstance(self.plan, Plan):
-            return [[self.plan.seed.attributes[-1], *(step.attribute for step in self.plan.steps)]]
-        return [[loop.attribute for loop in term.root.walk()] for term in self.plan.terms]
-
-    def terms(self) -> list[tuple[int, Counting | Batched]]:
-        """Bind the terms to the index, each with how often its count is added."""
-        if isinstance(self.plan, Plan):
-            return [(1, Batched(self.plan, self.index))]
-        return [(term.times, Counting(term, self.plan.query, self.index)) for term in self.plan.terms]
+    tallies: tuple[tuple[int, ...], ...]
+    """For each nest, the prefixes and then the candidates of its loops."""
+    seconds: float
+    peak_memory: int
+    compiled: int
+    """Kernels that had to be compiled."""
 
 
-def prepare(
-    nest: Term,
-    query: Query,
-    index: Index,
-    *,
-    tasks: int,
-    batch_size: int,
-    limit: int | None = None,
-    factorized: bool = False,
-    plan: Callable[[tuple[str, ...] | None], Plan],
-) -> Job:
-    """Cut the seeds of a nest into ranges of equal estimated work, dealt to tasks in turn.
+class Shared(Strategy):
+    """Every task has the whole index."""
 
-    `plan` is for nests too large, which bind the attributes in the same order if some are to be lists.
-    """
-    job = Job(nest, query, index, (), batch_size, limit, factorized)
-    listing = job.listing()
-    if isinstance(listing, Listing) and listing.generator.is_too_large:
-        job = replace(job, nest=plan(nest.attributes if factorized else None), tails=len(listing.tails))
-        listing = job.listing()
-    ranges = listing.ranges(tasks * RANGES_PER_TASK)
-    dealt = tuple(tuple(ranges[task::tasks]) for task in range(tasks))
-    return replace(job, ranges=tuple(r for r in dealt if r) or ((),))
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
+        self._counts: dict[tuple[str, str, int], tuple[CountJob, DataFrame]] = {}
+        """A query that is asked again, of an index that never changes, has the same plan, which Spark has planned as well."""
 
+    def count(self, ask: Ask, progress: Progress | None = None) -> Ran:
+        """Count the matches of a query."""
+        started = time.perf_counter()
+        job, frame = self._count_job(ask)
+        planned = time.perf_counter() - started
+        with watching(sum(len(ranges) for task in job.ranges for ranges in task), progress) as meter:
+            rows = (frame if meter is None else self._counted(job, meter)).toArrow()
+        receipts = [from_json(CountReceipt, json.loads(row)) for row in rows["stats"].to_pylist()]
+        # Counts travel as text and are added up as Python integers: they may exceed 64 bits.
+        total = sum(int(n) for n in rows["count"].to_pylist())
+        assert total % job.program.divisor == 0, "a sum of counts is not divisible by the symmetry it was counted with"
+        tuples = np.array([sum(relation.tuples for relation in ask.index.statistics.relations.values())])
+        return Ran(total // job.program.divisor, len(job.ranges), _stats(job, receipts), lambda: tuples, plan_seconds=planned)
 
-def prepare_count(nests: CountPlan, index: Index, *, tasks: int, plan: Callable[[], Plan]) -> CountJob:
-    """Cut the seeds of each term into ranges of equal estimated work, dealt to tasks in turn; `plan` is for terms too large."""
-    job = CountJob(nests, index, ())
-    terms = job.terms()
-    if any(isinstance(term, Counting) and term.generator.is_too_large for _, term in terms):
-        job = CountJob(plan(), index, ())
-        terms = job.terms()
-    cut = [term.ranges(tasks * RANGES_PER_TASK) for _, term in terms]
-    dealt = [tuple(tuple(ranges[task::tasks]) for ranges in cut) for task in range(tasks)]
-    return replace(job, ranges=tuple(mine for mine in dealt if any(mine)) or (((),) * len(terms),))
+    def find(self, ask: Ask, held: Held) -> DataFrame:
+        """Return the matches as a lazy DataFrame with the original ids; a time there is in microseconds."""
+        del held  # it reads no files but the index
+        job = list_job(ask, self._tasks(ask))
+        columns = in_microseconds(job.schema)
 
+        def task(number: int) -> Iterator[pa.RecordBatch]:
+            for batch in _decoded(job, number, None):
+                yield batch.cast(columns, safe=False)
 
-def counts(spark: SparkSession, job: CountJob, meter: str | None = None) -> DataFrame:
-    """Return the count of each task as a lazy DataFrame, which Spark plans once, however often it is asked for."""
-    return _run(spark, len(job.ranges), _count_task(job, meter), _COUNT)
+        frame = self._run(len(job.ranges), task, from_arrow_schema(columns))
+        return frame if job.limit is None else frame.limit(job.limit)
 
+    def write(
+        self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
+    ) -> tuple[list[Part], pa.Schema]:
+        """Write the matches as Parquet, CSV (without titles) or Arrow files in a folder, from the tasks."""
+        job = list_job(ask, self._tasks(ask))
+        columns = job.schema
+        if job.limit is not None:  # one task finds the first matches as well as many do
+            job = replace(job, ranges=(tuple(chain.from_iterable(job.ranges)),))
+        with watching(sum(map(len, job.ranges)), progress) as meter:
+            task = partial(_write_pieces if in_pieces else _write_file, job, str(folder.absolute()), suffix, meter)
+            rows = self._run(len(job.ranges), task, _PART).toArrow()
+        return [(Path(row["file"]), row["rows"]) for row in rows.sort_by("task").to_pylist()], columns
 
-def count(
-    spark: SparkSession, job: CountJob, *, frame: DataFrame | None = None, progress: Callable[[float], None] | None = None
-) -> tuple[int, dict[str, Any]]:
-    """Return the number of matches, and what the run did; `frame` is that of `counts`, if there is one already."""
-    with watching(sum(len(ranges) for task in job.ranges for ranges in task), progress) as meter:
-        rows = (frame if frame is not None and meter is None else counts(spark, job, meter)).toArrow()
-    stats = [json.loads(row) for row in rows["stats"].to_pylist()]
-    # Counts travel as text and are added up as Python integers: they may exceed 64 bits.
-    total = sum(int(n) for n in rows["count"].to_pylist())
-    assert total % job.divisor == 0, "a sum of counts is not divisible by the symmetry it was counted with"
-    return total // job.divisor, _merge(job, stats)
+    def _tasks(self, ask: Ask) -> int:
+        return ask.workers or parallelism(self.spark)
 
+    def _count_job(self, ask: Ask) -> tuple[CountJob, DataFrame]:
+        """Return a count that is ready to run, and the lazy DataFrame of what its tasks count."""
+        asked = (ask.index.manifest.identity, repr(ask.query), self._tasks(ask))  # text, as 1 == True in Python
+        if asked not in self._counts:
+            if len(self._counts) >= MAX_KEPT_COUNTS:
+                del self._counts[next(iter(self._counts))]
+            job = count_job(ask, self._tasks(ask))
+            self._counts[asked] = job, self._counted(job, None)
+        return self._counts[asked]
 
-def find(spark: SparkSession, job: Job, index: Index) -> DataFrame:
-    """Return the matches as a lazy DataFrame with the original ids; a time there is in microseconds."""
-    columns = in_microseconds(schema(job, index))
-    frame = _run(spark, len(job.ranges), _match_task(job, columns), from_arrow_schema(columns))
-    return frame if job.limit is None else frame.limit(job.limit)
+    def _counted(self, job: CountJob, meter: str | None) -> DataFrame:
+        return self._run(len(job.ranges), partial(_count, job, meter), _COUNT)
 
+    def _run(self, tasks: int, task: TaskFunction, schema: StructType) -> DataFrame:
+        """Run a number of tasks; the row that reaches a task says which it is, not its partition."""
 
-def schema(job: Job, index: Index) -> pa.Schema:
-    """Return the columns of the matches: the terms of the head, with the types of their ids and properties."""
-    return schema_of(outputs(job.query, job.nest.attributes, index), len(job.listing().attributes))
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            settle()
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from task(number)
 
-
-def write(
-    spark: SparkSession,
-    job: Job,
-    folder: Path,
-    suffix: str,
-    *,
-    progress: Callable[[float], None] | None = None,
-    in_pieces: bool = False,
-) -> list[tuple[Path, int]]:
-    """Write the matches as Parquet, CSV (without titles) or Arrow files in a folder, from the tasks; return files and rows.
-
-    In pieces, whoever reads the folder has them already.
-    """
-    if job.limit is not None:  # one task finds the first matches as well as many do
-        job = replace(job, ranges=(tuple(r for task in job.ranges for r in task),))
-    with watching(sum(map(len, job.ranges)), progress) as meter:
-        task = (_piece_task if in_pieces else _write_task)(job, str(folder.absolute()), suffix, meter)
-        rows = _run(spark, len(job.ranges), task, _PART).toArrow()
-    return [(Path(row["file"]), row["rows"]) for row in rows.sort_by("task").to_pylist()]
+        return self.spark.range(0, tasks, 1, tasks).mapInArrow(run, schema)
 
 
-def _run(spark: SparkSession, tasks: int, task: Task, schema: StructType) -> DataFrame:
-    """Run a number of tasks; the row that reaches a task says which it is, not its partition."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from task(number)
-
-    return spark.range(0, tasks, 1, tasks).mapInArrow(run, schema)
+def count_job(ask: Ask, tasks: int) -> CountJob:
+    """Cut the seeds of each nest of a count into ranges of equal estimated work, dealt to tasks in turn."""
+    known = ask.index.statistics
+    program = CountProgram.choose(count_plan(ask.query, known), partial(plan, ask.query, known), ask.index)
+    cut = [found.ranges(tasks * RANGES_PER_TASK) for _, found in program.bind(ask.index)]
+    dealt = [tuple(_dealt(ranges, task, tasks) for ranges in cut) for task in range(tasks)]
+    return CountJob(program, ask.index, tuple(mine for mine in dealt if any(mine)) or (((),) * len(cut),))
 
 
-def _count_task(job: CountJob, meter: str | None) -> Task:
-    def task(number: int) -> Iterator[pa.RecordBatch]:
-        started, compiled = time.perf_counter(), compilations()
-        progress = Meter(meter, number).advance
-        total, tallies = 0, []
-        for (times, counting), ranges in zip(job.terms(), job.ranges[number], strict=True):
-            total += times * counting.count(ranges, progress)
-            tallies.append(counting.tally.tolist())
-        stats = {
-            "tallies": tallies,
-            "seconds": time.perf_counter() - started,
-            "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "compiled": compilations() - compiled,
-        }
-        yield pa.RecordBatch.from_pydict({"count": [str(total)], "stats": [json.dumps(stats)]})
+def list_job(ask: Ask, tasks: int) -> ListJob:
+    """Cut the seeds of a search into ranges of equal estimated work, dealt to tasks in turn."""
+    known = ask.index.statistics
 
-    return task
+    @cache
+    def steps(order: tuple[str, ...] | None = None) -> Plan:
+        return plan(ask.query, known, order=order)
+
+    nest = factorized_plan(ask.query, known) if ask.factorized else as_nest(steps())
+    program = ListProgram.choose(ask.query, nest, steps, ask.index, factorized=ask.factorized)
+    cut = program.bind(ask.index).ranges(tasks * RANGES_PER_TASK)
+    dealt = tuple(_dealt(cut, task, tasks) for task in range(tasks))
+    return ListJob(program, ask.index, tuple(r for r in dealt if r) or ((),), ask.batch_size or BATCH_SIZE, ask.limit)
 
 
-def _match_task(job: Job, columns: pa.Schema) -> Task:
-    def task(number: int) -> Iterator[pa.RecordBatch]:
-        for batch in _decoded(job, number, None):
-            yield batch.cast(columns, safe=False)
-
-    return task
+def _dealt(items: Sequence[_Item], task: int, tasks: int) -> tuple[_Item, ...]:
+    return tuple(items[task::tasks])
 
 
-def _write_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
-    def task(number: int) -> Iterator[pa.RecordBatch]:
-        file = Path(folder) / f"part-{number:05d}-{uuid.uuid4().hex}{suffix}"
-        batches = _decoded(replace(job, batch_size=max(job.batch_size, ROW_GROUP)), number, meter)
-        first = next(batches, None)
-        if first is None:
-            return
-        rows = 0
-        with file_writer(file, first.schema, suffix) as writer:
-            for batch in chain([first], batches):
-                writer.write_batch(batch)
-                rows += batch.num_rows
-        yield pa.RecordBatch.from_pydict({"task": [number], "file": [str(file)], "rows": [rows]})
-
-    return task
+def _count(job: CountJob, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
+    """Count as one of the tasks."""
+    started, compiled = time.perf_counter(), compilations()
+    progress = Meter(meter, number).advance
+    total, tallies = 0, []
+    for (times, found), ranges in zip(job.program.bind(job.index), job.ranges[number], strict=True):
+        total += times * found.count(ranges, progress)
+        tallies.append(tuple(found.tally.tolist()))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    receipt = CountReceipt(tuple(tallies), time.perf_counter() - started, peak, compilations() - compiled)
+    yield pa.RecordBatch.from_pydict({"count": [str(total)], "stats": [json.dumps(to_json(receipt))]})
 
 
-def _piece_task(job: Job, folder: str, suffix: str, meter: str | None) -> Task:
-    """Return a task that writes its batches as pieces; if it runs again, the same ones under the same names."""
+def _write_file(job: ListJob, folder: str, suffix: str, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
+    """Write the matches of one task to a file of its own, if it has any."""
+    file = Path(folder) / f"part-{number:05d}-{uuid.uuid4().hex}{suffix}"
+    batches = _decoded(replace(job, batch_size=max(job.batch_size, ROW_GROUP)), number, meter)
+    first = next(batches, None)
+    if first is None:
+        return
+    rows = 0
+    with file_writer(file, first.schema, suffix) as writer:
+        for batch in chain([first], batches):
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    yield pa.RecordBatch.from_pydict({"task": [number], "file": [str(file)], "rows": [rows]})
 
-    def task(number: int) -> Iterator[pa.RecordBatch]:
-        where = Path(folder)
-        for place, batch in enumerate(_decoded(replace(job, batch_size=min(job.batch_size, STREAMED)), number, meter)):
-            make_room(where)
-            draft = where / f"part-{uuid.uuid4().hex}{suffix}"
-            with file_writer(draft, batch.schema, suffix) as writer:
-                writer.write_batch(batch)
-            draft.rename(where / f"{PIECE}{number:05d}-{place:09d}{suffix}")
-        yield from ()
 
-    return task
+def _write_pieces(job: ListJob, folder: str, suffix: str, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
+    """Write the matches of one task as pieces; a task that runs again writes the same ones under the same names."""
+    where = Path(folder)
+    for place, batch in enumerate(_decoded(replace(job, batch_size=min(job.batch_size, STREAMED_ROWS)), number, meter)):
+        make_room(where)
+        draft = where / f"part-{uuid.uuid4().hex}{suffix}"
+        with file_writer(draft, batch.schema, suffix) as writer:
+            writer.write_batch(batch)
+        draft.rename(where / f"{PIECE}{number:05d}-{place:09d}{suffix}")
+    yield from ()
 
 
-def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatch]:
+def _decoded(job: ListJob, number: int, meter: str | None) -> Iterator[pa.RecordBatch]:
     """Give the matches of one task as batches of ids in the order of the head, and stop at the limit."""
     if job.limit == 0:
         return
-    listing, columns = job.listing(), outputs(job.query, job.nest.attributes, job.index)
-    found_as = schema_of(columns, len(listing.attributes))
+    found, columns = job.program.bind(job.index), job.columns()
+    schema = schema_of(columns, len(found.attributes))
     left = job.limit
     # With a limit, small batches: the first matches are all that is wanted, but rare ones must not take forever.
-    size = job.batch_size if left is None else min(job.batch_size, max(LIMITED_BATCH, left))
-    for found in listing.rows(job.ranges[number], size, Meter(meter, number).advance):
-        batch = pa.RecordBatch.from_arrays([_column(output, found) for output in columns], names=found_as.names).cast(found_as)
+    size = job.batch_size if left is None else min(job.batch_size, max(LIMITED_ROWS, left))
+    for rows in found.rows(job.ranges[number], size, Meter(meter, number).advance):
+        batch = pa.RecordBatch.from_arrays([_column(column, rows) for column in columns], names=schema.names).cast(schema)
         yield batch if left is None else batch.slice(0, left)
         if left is not None:
             left -= min(left, batch.num_rows)
@@ -292,21 +277,21 @@ def _column(output: Output, rows: Rows) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), output.values_of(codes))
 
 
-def _merge(job: CountJob, stats: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the stats of a run: sums over tasks, and how even they were."""
+def _stats(job: CountJob, receipts: list[CountReceipt]) -> dict[str, Any]:
+    """Return the stats of a count: sums over tasks, and how even they were."""
     steps = []
-    for i, loops in enumerate(job.loops):
-        tally = [sum(column) for column in zip(*(s["tallies"][i] for s in stats), strict=True)]
+    for i, loops in enumerate(job.program.loops):
+        tally = [sum(column) for column in zip(*(receipt.tallies[i] for receipt in receipts), strict=True)]
         for k, attribute in enumerate(loops):
             steps.append({"term": i, "attribute": attribute, "prefixes": tally[k], "candidates": tally[len(loops) + k]})
-    seconds = [s["seconds"] for s in stats] or [0.0]
+    seconds = [receipt.seconds for receipt in receipts] or [0.0]
     return {
         "rounds": 1,
         "bytes": 0,
         "load": {"max": 0, "mean": 0.0},
         "steps": steps,
-        "tasks": {"count": len(stats), "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
+        "tasks": {"count": len(receipts), "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
         "busy": sum(seconds) / len(seconds) / max(*seconds, 1e-9),
-        "peak_memory": max((s["peak_memory"] for s in stats), default=0),
-        "kernels_compiled": sum(s["compiled"] for s in stats),
+        "peak_memory": max((receipt.peak_memory for receipt in receipts), default=0),
+        "kernels_compiled": sum(receipt.compiled for receipt in receipts),
     }

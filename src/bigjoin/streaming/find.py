@@ -29,12 +29,13 @@ from bigjoin.joins.generic_join import TooManyPrefixesError
 from bigjoin.query.delta import DeltaPlan, DeltaQuery
 from bigjoin.query.nest import Term
 from bigjoin.query.query import Query
-from bigjoin.spark import results
 from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.matches import MatchFile, schema_of
+from bigjoin.spark.rounds import InRounds
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.shared import RANGES_PER_TASK
-from bigjoin.spark.strategies import IN_ROUNDS, Strategy
+from bigjoin.spark.strategies import STRATEGIES
+from bigjoin.spark.strategy import Ran
 from bigjoin.spark.tasks import run_tasks
 from bigjoin.streaming.work import check_work, term_of
 
@@ -69,7 +70,7 @@ class Found:
     """Files of signed matches, and their rows."""
     steps: list[dict[str, Any]] = field(default_factory=list)
     """The prefixes and candidates of each step of each delta query."""
-    runs: list[results.Ran] = field(default_factory=list)
+    runs: list[Ran] = field(default_factory=list)
     """Under a strategy that works in rounds, those that were counted."""
 
     def add(self, number: int) -> None:
@@ -142,7 +143,7 @@ class FindChanges:
             return [(term.times, [loop.attribute for loop in term.root.walk()], counting) for term, counting in terms]
         counting = Counting(term_of(dq.plan), dq.plan.query, phase) if self.compiled else None
         if counting is None or counting.generator.is_too_large:
-            return [(1, dq.plan.attributes, Batched(dq.plan, phase, most=inf if self.compiled else MOST))]
+            return [(1, dq.plan.attributes, Batched(dq.plan, phase, max_prefixes=inf if self.compiled else MOST))]
         return [(1, dq.plan.attributes, counting)]
 
     def _list(self, signed: Signed, phase: Phase, task: int) -> dict[str, Any]:
@@ -186,8 +187,9 @@ def find_changes(
     """
     found = Found()
     for plan in plans:
-        if strategy in IN_ROUNDS:
-            _by_exchange(plan, index, folder, spark(), IN_ROUNDS[strategy], workers, batch_size, found)
+        kind = STRATEGIES[strategy]
+        if issubclass(kind, InRounds):
+            _by_exchange(plan, index, folder, kind(spark()), workers, batch_size, found)
         else:
             _by_sharing(plan, index, folder, spark, workers, execution, found)
     if len(plans) > 1 or plans[0].consolidates:
@@ -244,24 +246,23 @@ def _by_exchange(
     plan: DeltaPlan,
     index: Index,
     folder: Path | None,
-    spark: SparkSession,
-    strategy: Strategy,
+    strategy: InRounds,
     workers: int | None,
     batch_size: int | None,
     found: Found,
 ) -> None:
     """Run delta queries under a strategy that works in rounds."""
-    cores = parallelism(spark)
+    cores = parallelism(strategy.spark)
     many = worker_count(index, workers, cores)
     for number, insert in _work(plan, index):
         signed, phase = Signed(plan, plan.queries[number], insert), Phase(begun(index), index, insert)
         job = Job(signed.dq.plan, phase, many, min(cores, many), batch_size or strategy.batch_size(many))
         if folder is None:
-            ran = strategy.run(spark, job)
+            ran = strategy.run(job)
             found.add(ran.matches * signed.sign * signed.each)
             found.runs.append(ran)
         else:
-            parts = results.write(spark, replace(job, signed=signed), strategy.run, folder, ".parquet")
+            parts = strategy.write_job(replace(job, signed=signed), folder, ".parquet")
             found.add(signed.sign * sum(rows for _, rows in parts))
             found.files += parts
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from bigjoin.index.directory import Index
 from bigjoin.index.run import in_threads
-from bigjoin.planner import count_plan, plan
+from bigjoin.joins.executable import as_nest
 from bigjoin.query.optional import branches
-from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark import shared
-from bigjoin.streaming.work import check_work, term_of
+from bigjoin.spark.strategy import Ask
+from bigjoin.streaming.work import check_work
 
 ALONE = 6_000_000
 """Tuples up to which an index is counted over here."""
@@ -30,13 +29,11 @@ def count_here(index: Index, query: Query) -> int:
 
 
 def _count(index: Index, query: Query) -> int:
-    known = index.statistics
-    job = shared.prepare_count(count_plan(query, known), index, tasks=TASKS, plan=partial(plan, query, known))
-    if isinstance(job.plan, Plan):
-        check_work(query, [(term_of(job.plan), job.plan.query, index)])
-    else:
-        check_work(query, [(term, job.plan.query, index) for term in job.plan.terms])
-    return int(sum(in_threads(_Count(job), range(len(job.ranges)))) // job.divisor)
+    job = shared.count_job(Ask(query, index), TASKS)
+    program = job.program
+    nests = program.nests if program.steps is None else (as_nest(program.steps),)
+    check_work(query, [(nest, program.query, index) for nest in nests])
+    return int(sum(in_threads(_Count(job), range(len(job.ranges)))) // program.divisor)
 
 
 @dataclass(frozen=True)
@@ -46,5 +43,5 @@ class _Count:
     job: shared.CountJob
 
     def __call__(self, task: int) -> int:
-        terms = zip(self.job.terms(), self.job.ranges[task], strict=True)
+        terms = zip(self.job.program.bind(self.job.index), self.job.ranges[task], strict=True)
         return sum(times * counting.count(ranges) for (times, counting), ranges in terms)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.joins.bind import BoundSeed
-from bigjoin.joins.seeds import decide
+from bigjoin.joins.seeds import prefixes_of
 
 
 @dataclass
@@ -33,8 +33,7 @@ class WorkerSeeds:
         """Give the prefixes of seeds number first..last - 1, at most `size` at a time, with the number of tuples read."""
         for start in range(first, last, size):
             positions = self._positions(start, min(start + size, last))
-            prefixes, kept = decide(self.seed, positions)
-            yield len(positions), prefixes if kept.all() else np.compress(kept, prefixes, axis=1)
+            yield len(positions), prefixes_of(self.seed, positions)
 
     @cached_property
     def _stretches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,8 +2,9 @@
 
 The lists of an extender lie with the worker that owns the first attribute of its key. So a step is a tour of a few stops, one
 for each attribute that owns lists. Extenders with the same owner share a stop, a tour starts where the prefix already is, and
-lists without a key (a relation of one column) are with every worker, as the dictionary is. If some keys are heavy, prefixes
-that have one are "with its owner" wherever they are.
+lists without a key (a relation of one column) are with every worker, as the dictionary is.
+
+With one worker there is one stop, and nothing travels. `dataflow/heavy.py` deals a few keys out over all workers.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from bigjoin.dataflow.heavy import Heavy
-from bigjoin.joins.bind import BoundExtender, BoundPlan, BoundStep
+from bigjoin.joins.bind import BoundPlan, BoundStep
+from bigjoin.joins.blocks import Block, Proposals, Travelling
+from bigjoin.joins.extender import BoundExtender
 
 Operator = Literal["check", "count", "wait", "intersect"]
 
-MOST_EXCHANGES = 32
-"""Exchanges of a job, if one step has not more: Spark plans them all at once, which takes it ever longer."""
+MAX_EXCHANGES = 32
+"""Exchanges of one job, unless a single step needs more: Spark plans all of them up front, and ever more slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,39 @@ class Visit:
         return Visit(self.operator, self.step, self.left[0], self.left[1:])
 
 
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """A block that need not travel to its next visit."""
+
+    block: Block
+
+
 class Itinerary:
     """The stops of a plan, and the visits that follow from each other."""
 
-    def __init__(self, plan: BoundPlan, heavy: Heavy | None = None) -> None:
-        self.plan, self.heavy = plan, heavy
-        self.stops = [_stops(step) for step in plan.steps]
+    def __init__(self, plan: BoundPlan) -> None:
+        self.plan = plan
+        self.stops = [self._stops(step) for step in plan.steps]
         self.checks = [self._check_stops(plan.seed.checks), *(self._check_stops(step.checks) for step in plan.steps)]
         self._further: dict[tuple[Visit, int | None, int], int] = {}
+
+    def owner(self, extender: BoundExtender) -> int | None:
+        """Return the position of the attribute that owns an extender's lists; None if every worker has them."""
+        return extender.key[0] if extender.key else None
+
+    def parts(self, visit: Visit, block: Block, here: int | None) -> Iterator[Staying | Travelling]:
+        """Tell apart what can be done where a block is, and what has to travel."""
+        yield Staying(block) if self.is_here(visit, here) else block
+
+    def proposals(self, step: int, stop: int, block: Proposals) -> Iterator[tuple[Proposals, bool]]:
+        """Give what was proposed at a stop, and whether it has to come back there to meet the stop's other lists."""
+        del step, stop
+        yield block, False
+
+    def spreads(self, at: int | None) -> bool:
+        """Tell whether some keys at a position have no owner, but are dealt out over all workers."""
+        del at
+        return False
 
     @property
     def seeds_at(self) -> int | None:
@@ -100,13 +127,9 @@ class Itinerary:
         return [*found, self.intersecting(step, stop, again=True)] if self.comes_again(step, stop) else found
 
     def comes_again(self, step: int, stop: int) -> bool:
-        """Tell whether heavy keys that propose at a stop have other lists there: these are dealt out by value, not by place."""
+        """Tell whether keys that are dealt out have other lists at the stop where they propose: those lie elsewhere."""
         lists = self.stops[step][stop]
         return self.spreads(lists.at) and len(lists.extenders) + len(lists.excluders) > 1
-
-    def spreads(self, at: int | None) -> bool:
-        """Tell whether there are heavy keys at a position."""
-        return self.heavy is not None and self.heavy.any(at)
 
     def following(self, visit: Visit, here: int | None) -> Iterator[Visit]:
         """Give the visits that may come next after one that took place here."""
@@ -137,7 +160,7 @@ class Itinerary:
     def furthest(self, step: int | None) -> int:
         """Return the last step that may propose in a round: the last of all, unless a job would have too many exchanges."""
         last = -1 if step is None else step
-        while last + 1 < len(self.stops) and self._exchanges(step, last + 1) <= MOST_EXCHANGES:
+        while last + 1 < len(self.stops) and self._exchanges(step, last + 1) <= MAX_EXCHANGES:
             last += 1
         return last
 
@@ -155,11 +178,11 @@ class Itinerary:
         return place is None or place == here
 
     def travels(self, visit: Visit, here: int | None) -> bool:
-        """Tell whether some prefixes may need an exchange to a visit: heavy keys do for all but counts, wherever they are."""
+        """Tell whether some prefixes may need an exchange to a visit: those with keys that are dealt out do, but for counts."""
         return not self.is_here(visit, here) or (visit.operator != "count" and self.spreads(self.place(visit)))
 
     def there(self, visit: Visit, here: int | None) -> int | None:
-        """Return where prefixes are during a visit, if they come from here: with a heavy key, that is anywhere."""
+        """Return where prefixes are during a visit, if they come from here."""
         return here if self.is_here(visit, here) else self.place(visit)
 
     @cached_property
@@ -189,11 +212,23 @@ class Itinerary:
         owners = [i for i, stop in enumerate(self.stops[step]) if stop.extenders and stop.at is not None]
         return owners or [i for i, stop in enumerate(self.stops[step]) if stop.extenders]
 
+    def _stops(self, step: BoundStep) -> list[Stop]:
+        """Return the stops of a step, in the order of its extenders."""
+        places = dict.fromkeys(self.owner(e) for e in (*step.extenders, *step.excluders))
+        return [
+            Stop(
+                at,
+                tuple(i for i, e in enumerate(step.extenders) if self.owner(e) == at),
+                tuple(e for e in step.excluders if self.owner(e) == at),
+            )
+            for at in places
+        ]
+
     def _check_stops(self, checks: Sequence[tuple[BoundExtender, bool]]) -> list[Stop]:
-        """Return the stops of checks; a tuple of a heavy key is where its value says, so these have a stop for each value."""
+        """Return the stops of checks; tuples whose key is dealt out lie where their value says, so each value is a stop."""
         stops: dict[tuple[int | None, int | None], list[tuple[BoundExtender, bool]]] = defaultdict(list)
         for extender, wanted in checks:
-            at = owner(extender)
+            at = self.owner(extender)
             stops[at, extender.value if self.spreads(at) else None].append((extender, wanted))
         return [Stop(at, checks=tuple(some)) for (at, _), some in stops.items()]
 
@@ -204,19 +239,10 @@ class Itinerary:
         return first, tuple(left)
 
 
-def owner(extender: BoundExtender) -> int | None:
-    """Return the position of the attribute that owns an extender's lists; None if they are with every worker."""
-    return extender.key[0] if extender.key else None
+class OneWorker(Itinerary):
+    """One worker has every list: a step is a single stop, and nothing travels."""
 
-
-def _stops(step: BoundStep) -> list[Stop]:
-    """Return the stops of a step, in the order of its extenders."""
-    places = dict.fromkeys([owner(e) for e in (*step.extenders, *step.excluders)])
-    return [
-        Stop(
-            at,
-            tuple(i for i, e in enumerate(step.extenders) if owner(e) == at),
-            tuple(e for e in step.excluders if owner(e) == at),
-        )
-        for at in places
-    ]
+    def owner(self, extender: BoundExtender) -> int | None:
+        """Return None: every worker, which is the only one, has the lists."""
+        del extender
+        return None

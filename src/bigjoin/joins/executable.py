@@ -1,0 +1,92 @@
+"""How a plan is executed where the whole index is at hand: as compiled loops, or on batches.
+
+Loops are much faster. Batches are for patterns whose loops would be too large to compile. That choice is made here and nowhere
+else: on the driver, once, so that all tasks agree on what their seeds are. What comes of it travels to tasks, which bind it to
+their index; bound, both forms count and list ranges of seeds by the same methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+from bigjoin.joins.batched import Batched
+from bigjoin.joins.bind import Relations
+from bigjoin.joins.compiled import Counting, Listing
+from bigjoin.query.nest import CountPlan, Term, nest_of
+from bigjoin.query.plan import Plan
+from bigjoin.query.query import Query
+
+
+def as_nest(plan: Plan) -> Term:
+    """Return a plan as loops, each within the one before."""
+    return Term(1, nest_of(plan), plan.attributes)
+
+
+@dataclass(frozen=True)
+class CountProgram:
+    """Counts matches: by nests of loops, added up and divided, or by the steps of a plan on batches."""
+
+    query: Query
+    nests: tuple[Term, ...] = ()
+    divisor: int = 1
+    steps: Plan | None = None
+    max_prefixes: float = inf
+    """Prefixes after which a count on batches is given up."""
+
+    @classmethod
+    def choose(cls, plan: CountPlan, steps: Callable[[], Plan], index: Relations) -> CountProgram:
+        """Compile the nests of a plan, unless one of them is too large; `steps` makes the plan for that."""
+        program = cls(plan.query, plan.terms, plan.divisor)
+        if any(isinstance(found, Counting) and found.generator.is_too_large for _, found in program.bind(index)):
+            return cls(plan.query, steps=steps())
+        return program
+
+    def bind(self, index: Relations) -> list[tuple[int, Counting | Batched]]:
+        """Bind what is added up to an index, each with how often it is added."""
+        if self.steps is not None:
+            return [(1, Batched(self.steps, index, max_prefixes=self.max_prefixes))]
+        return [(nest.times, Counting(nest, self.query, index)) for nest in self.nests]
+
+    @property
+    def loops(self) -> list[list[str]]:
+        """The attributes that the loops of each nest bind, or the seed and the steps of the plan."""
+        if self.steps is not None:
+            return [[self.steps.seed.attributes[-1], *(step.attribute for step in self.steps.steps)]]
+        return [[loop.attribute for loop in nest.root.walk()] for nest in self.nests]
+
+
+@dataclass(frozen=True)
+class ListProgram:
+    """Lists matches: by a chain of loops, perhaps with tails side by side at its end, or by the steps of a plan on batches."""
+
+    query: Query
+    nest: Term
+    factorized: bool = False
+    steps: Plan | None = None
+    tails: int = 0
+    """On batches: how many of the last attributes are given as lists all the same."""
+
+    @classmethod
+    def choose(
+        cls, query: Query, nest: Term, steps: Callable[[tuple[str, ...] | None], Plan], index: Relations, *, factorized: bool
+    ) -> ListProgram:
+        """Compile a nest, unless it is too large; `steps` makes the plan for that, in the nest's order if some are lists."""
+        program = cls(query, nest, factorized)
+        listing = program.bind(index)
+        if isinstance(listing, Listing) and listing.generator.is_too_large:
+            plan = steps(nest.attributes if factorized else None)
+            return cls(query, nest, factorized, plan, len(listing.tails))
+        return program
+
+    def bind(self, index: Relations) -> Listing | Batched:
+        """Bind the loops, or the plan, to an index."""
+        if self.steps is not None:
+            return Batched(self.steps, index, tails=self.tails)
+        return Listing(self.nest, self.query, index, factorized=self.factorized)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The order in which attributes are bound."""
+        return self.nest.attributes if self.steps is None else self.steps.attributes

@@ -1,0 +1,80 @@
+"""An extender: an atom seen from a step. It counts, proposes and intersects the extensions of prefixes.
+
+The attributes of the atom that are bound form a key, and the key's sorted list holds the extensions of the new attribute. All
+three verbs read lists cut to the same bounds, which symmetry restrictions and equalities put on the new attribute's code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.trie import Codes, Trie
+from bigjoin.joins.after import After
+from bigjoin.joins.blocks import Counts, Proposals
+from bigjoin.kernels.count import count_extensions
+from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
+from bigjoin.kernels.lists import list_starts
+
+Limits: TypeAlias = tuple[Codes, Codes]
+"""For each prefix the code that extensions begin with, and the one that they end before; an empty array is no bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundExtender:
+    """The lists of an extender, and the positions of its key and of the new attribute in a prefix."""
+
+    trie: Trie
+    key: tuple[int, ...]
+    value: int
+    after: After | None = None
+    """Which part of a list counts, if it holds only the tuples of a delta that come after the seed's."""
+
+    def count(self, number: int, block: Counts, limits: Limits) -> None:
+        """Lower the counts of prefixes that have fewer extensions here, and name `number` as their proposer."""
+        count_extensions(*self._lists(block), *limits, number, block.counts, block.proposers)
+
+    def propose(self, block: Counts, limits: Limits) -> Proposals:
+        """Return each prefix with its extensions, which stay where they lie: nothing is copied."""
+        begins = np.empty(len(block), np.int64)
+        list_starts(*self._lists(block), limits[0], begins)
+        return Proposals(block.prefixes, begins + block.starts, block.counts, self.trie.values)
+
+    def intersect(self, block: Proposals, limits: Limits, marks: NDArray[np.uint8]) -> None:
+        """Shorten each segment to the candidates that the list of its prefix holds."""
+        nobody = np.full(len(block), 255, np.uint8)
+        intersect_extensions(*self._lists(block), *limits, 0, nobody, marks, *block.segments)
+
+    def count_common(self, block: Proposals, limits: Limits, marks: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Return how many candidates of each segment `intersect` would keep, leaving the segments as they are."""
+        counts = np.empty(len(block), np.int64)
+        count_intersections(*self._lists(block), *limits, marks, *block.segments, counts)
+        return counts
+
+    def exclude(self, block: Proposals, limits: Limits) -> None:
+        """Shorten each segment to the candidates that the list of its prefix does not hold, as a negated atom asks."""
+        lower, upper = limits
+        if self.after is not None:
+            mine = self.after.lower(block.prefixes)
+            lower = np.maximum(mine, lower) if len(lower) else mine
+        exclude_extensions(*self._lists(block), lower, upper, *block.segments)
+
+    def holds(self, prefixes: Codes) -> NDArray[np.bool_]:
+        """Tell for each prefix, which binds the whole atom, whether the relation holds it."""
+        found = self.trie.contains([prefixes[k] for k in (*self.key, self.value)])
+        return found if self.after is None else found & (prefixes[self.value] >= self.after.lower(prefixes))
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The positions of a prefix that decide which list is read, and which part of it."""
+        return self.key if self.after is None else (*self.key, *self.after.seed)
+
+    def nodes(self, prefixes: Codes) -> NDArray[Any]:
+        """Return the node of each prefix's list."""
+        return self.trie.nodes([prefixes[k] for k in self.key], prefixes.shape[1])
+
+    def _lists(self, block: Counts | Proposals) -> tuple[NDArray[np.int64], Codes, NDArray[Any]]:
+        return self.trie.offsets, self.trie.values, self.nodes(block.prefixes)

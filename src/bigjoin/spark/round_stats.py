@@ -1,0 +1,105 @@
+"""What a run in rounds did: the paper's rounds, communication, load and memory, added up from the receipts of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.spark.job import Job
+from bigjoin.spark.receipts import Receipt
+
+MAX_REPORTED_LOADS = 1000
+"""Exchanges whose loads are reported one by one."""
+
+
+@dataclass
+class RoundStats:
+    """What a run did, added up from the receipts of its tasks, round by round."""
+
+    workers: int
+    prefixes: list[int]
+    candidates: list[int]
+    matches: int = 0
+    rounds: int = 0
+    exchanges: int = 0
+    bytes: int = 0
+    tuples: int = 0
+    most_load: int = 0
+    """Tuples that a worker received in a round, at most."""
+    critical_path: int = 0
+    """The most that a worker received, added up over all exchanges."""
+    loads: list[dict[str, Any]] = field(default_factory=list)
+    """Tuples that workers received in each of the first exchanges: the most of them, and the mean."""
+    peak_memory: int = 0
+    compiled: int = 0
+    seconds: dict[int, float] = field(default_factory=dict)
+    """Seconds of each task, over all rounds."""
+    parts: list[tuple[Path, int]] = field(default_factory=list)
+    """Files of matches, and their rows."""
+
+    @classmethod
+    def of(cls, job: Job) -> RoundStats:
+        steps = len(job.plan.steps) + 1
+        return cls(job.workers, [0] * steps, [0] * steps)
+
+    def has(self, limit: int | None) -> bool:
+        """Tell whether as many matches are written as are wanted."""
+        return limit is not None and sum(rows for _, rows in self.parts) >= limit
+
+    def add(self, receipts: Sequence[Receipt], exchanges: int, labels: Sequence[dict[str, Any]] = ()) -> NDArray[np.int64]:
+        """Add the receipts of a round's tasks; each says how many tuples its stage sent to which worker.
+
+        Return what each worker received, exchange by exchange; labels say what these are.
+        """
+        loads: NDArray[np.int64] = np.zeros((exchanges + 1, self.workers), np.int64)
+        for receipt in receipts:
+            self.prefixes = [a + b for a, b in zip(self.prefixes, receipt.prefixes, strict=True)]
+            self.candidates = [a + b for a, b in zip(self.candidates, receipt.candidates, strict=True)]
+            self.matches += receipt.matches
+            self.bytes += receipt.bytes
+            self.compiled += receipt.compiled
+            self.seconds[receipt.task] = self.seconds.get(receipt.task, 0.0) + receipt.seconds
+            self.peak_memory = max(self.peak_memory, receipt.peak_memory)
+            self.parts += [(Path(file), rows) for file, rows in receipt.parts]
+            for worker, tuples in receipt.load:
+                loads[receipt.stage, worker] += tuples
+            for worker, tuples in receipt.dealt:  # before the first exchange; after the last nothing is sent
+                loads[-1, worker] += tuples
+        self.rounds += 1
+        self.exchanges += exchanges
+        self.tuples += int(loads.sum())
+        self.most_load = max(self.most_load, int(loads.sum(axis=0).max()))
+        self.critical_path += int(loads.max(axis=1).sum())
+        for number, load in enumerate(loads):
+            if load.any() and len(self.loads) < MAX_REPORTED_LOADS:
+                label = labels[number] if labels else {}
+                self.loads.append({**label, "max": int(load.max()), "mean": float(load.mean())})
+        return loads
+
+    def report(self, job: Job) -> dict[str, Any]:
+        """Return the stats of a run: the paper's rounds, load, communication and memory."""
+        attributes = [",".join(job.plan.seed.attributes), *(step.attribute for step in job.plan.steps)]
+        seconds = list(self.seconds.values()) or [0.0]
+        return {
+            "workers": job.workers,
+            "rounds": self.rounds,
+            "exchanges": self.exchanges,
+            "bytes": self.bytes,
+            "tuples": self.tuples,
+            "load": {"max": self.most_load, "mean": self.tuples / job.workers / max(1, self.rounds)},
+            "exchange_loads": self.loads,
+            "critical_path": self.critical_path,
+            "steps": [
+                {"attribute": attribute, "prefixes": prefixes, "candidates": candidates}
+                for attribute, prefixes, candidates in zip(attributes, self.prefixes, self.candidates, strict=True)
+            ],
+            "tasks": {"count": job.tasks, "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
+            "busy": sum(seconds) / len(seconds) / max(*seconds, 1e-9),
+            "peak_memory": self.peak_memory,
+            "kernels_compiled": self.compiled,
+        }

@@ -13,7 +13,7 @@ import pytest
 import bigjoin as bj
 from bigjoin import defaults, errors
 from bigjoin.languages import parse
-from bigjoin.spark.strategies import IN_ROUNDS
+from bigjoin.spark.strategies import STRATEGIES
 from tests import typed_client
 
 UPDATES = pa.table({"src": [3], "dst": [1], "op": ["+"]})
@@ -45,7 +45,7 @@ def test_types_are_published():
 
 def test_strategies_have_one_table():
     assert get_args(bj.StrategyName) == defaults.STRATEGIES
-    assert set(defaults.STRATEGIES) == {"auto", "shared", *IN_ROUNDS}
+    assert set(defaults.STRATEGIES) == {"auto", *STRATEGIES}
 
 
 @pytest.mark.parametrize(

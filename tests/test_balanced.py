@@ -10,30 +10,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bigjoin.dataflow.agenda import Waiting
-from bigjoin.dataflow.balance import Balance
-from bigjoin.dataflow.blocks import Counts, join, pack, unpack
-from bigjoin.dataflow.seeds import tuples_of_workers
 
 import bigjoin as bj
 from bigjoin.dataflow import lookups
 from bigjoin.dataflow.forecast import forecast
-from bigjoin.dataflow.lookups import Dealing, Resolve, ask, ask_ranges, entries_of_workers, gathered
+from bigjoin.dataflow.lookups import Dealing, ProposeLookup, ask, ask_ranges, entries_of_workers, gathered
 from bigjoin.dataflow.managed import Manager, tries_of
-from bigjoin.dataflow.packing import pack_arrays, unpack_arrays
-from bigjoin.dataflow.waiting import WaitingFile, stretches
+from bigjoin.dataflow.owned_seeds import tuples_of_workers
+from bigjoin.dataflow.packing import pack, pack_arrays, unpack, unpack_arrays
+from bigjoin.dataflow.schedule import DealtSchedule, Waiting
+from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.errors import BigjoinError
 from bigjoin.generators import Funnel, Hubs, Theory
 from bigjoin.index.runs import read_deltas
 from bigjoin.index.versions import Phase, begun, versions_of
 from bigjoin.indexing import build_index
-from bigjoin.joins.bind import BoundExtender, bind
+from bigjoin.joins.bind import bind
+from bigjoin.joins.blocks import Counts, join
 from bigjoin.joins.changes import Signed
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.relations import Relations
 from bigjoin.spark import balanced
+from bigjoin.spark.balanced import BalancedRounds, BalancedTask
 from bigjoin.spark.choose import by_skew
 from bigjoin.spark.exchange import _ROW, RECEIPT
 from bigjoin.spark.job import Job
@@ -151,11 +152,11 @@ def test_batches_keep_the_bounds_of_the_proof(tmp_path):
     full = [dealt for dealt in run.dealt if sum(dealt) == 7 * 50]
     assert len(full) > 20
     assert all(set(dealt) == {50} for dealt in full)
-    assert 0 < run.balance.most_waiting <= 2
+    assert 0 < run.schedule.most_waiting <= 2
 
 
 def test_no_worker_holds_the_list_of_a_hub(tmp_path, monkeypatch):
-    monkeypatch.setattr(lookups, "CHUNK", 1000)  # which cuts lists
+    monkeypatch.setattr(lookups, "CHUNK_TUPLES", 1000)  # which cuts lists
     index = build_index(table_of(Hubs(5000, 30_000, hubs=2)), tmp_path / "index", directed=False)
     trie = index.trie("edge", (0, 1))
     for workers in (16, 64):
@@ -213,10 +214,10 @@ def test_auto_deals_out_everything_where_keys_are_hot_that_have_few_tuples():
 
 
 def test_a_deal_is_even_and_its_remainder_rotates():
-    balance = Balance((5, 1005), steps=1, workers=7, batch_size=30)
+    schedule = DealtSchedule((5, 1005), 1, workers=7, batch_size=30)
     extra = np.zeros(7, np.int64)
     at = 5
-    while (batch := balance.next_batch()) is not None:
+    while (batch := schedule.next_round()) is not None:
         sizes = np.array([sum(part.last - part.first for part in parts) for parts in batch.work])
         assert sizes.max() - sizes.min() <= 1
         for (part,) in filter(None, batch.work):
@@ -224,11 +225,11 @@ def test_a_deal_is_even_and_its_remainder_rotates():
             at = part.last
     assert at == 1005
     files = [Waiting(str(n), 0, 0, 0, 3, n, 1, n) for n in SIZES]
-    balance.add(files)
-    balance.batch_size = 5
+    schedule.add(files, 0)
+    schedule.batch_size = 5
     taken = []
     at = []
-    while (batch := balance.next_batch()) is not None:
+    while (batch := schedule.next_round()) is not None:
         sizes = np.array([sum(part.last - part.first for part in parts) for parts in batch.work])
         extra += sizes - sizes.min()
         at.append(tuple(np.flatnonzero(sizes > sizes.min())))
@@ -237,40 +238,40 @@ def test_a_deal_is_even_and_its_remainder_rotates():
         taken += [(part.file, k) for parts in batch.work for part in parts for k in range(part.first, part.last)]
     assert taken == [(str(n), k) for n in SIZES for k in range(n)]
     assert extra.max() - extra.min() <= 1
-    assert balance.turn == (1000 + sum(SIZES)) % 7  # the next that gets one more
+    assert schedule.turn == (1000 + sum(SIZES)) % 7  # the next that gets one more
 
 
 def test_a_batch_begins_when_all_workers_have_work():
-    balance = Balance((0, 100), steps=2, workers=4, batch_size=10)
-    assert balance.next_batch().step is None
-    balance.add([Waiting("a", 0, 0, 0, 5, 39, 1, 39)])
-    assert balance.next_batch().step is None  # 39 are not 10 for each of 4
-    balance.add([Waiting("b", 0, 0, 0, 5, 2, 1, 2), Waiting("c", 1, 0, 0, 5, 39, 1, 39)])
-    batch = balance.next_batch()
+    schedule = DealtSchedule((0, 100), 2, workers=4, batch_size=10)
+    assert schedule.next_round().step is None
+    schedule.add([Waiting("a", 0, 0, 0, 5, 39, 1, 39)], 0)
+    assert schedule.next_round().step is None  # 39 are not 10 for each of 4
+    schedule.add([Waiting("b", 0, 0, 0, 5, 2, 1, 2), Waiting("c", 1, 0, 0, 5, 39, 1, 39)], 0)
+    batch = schedule.next_round()
     assert (batch.step, batch.size, batch.spent) == (0, 40, ("a",))
-    balance.add([Waiting("d", 1, 0, 0, 5, 1, 1, 1)])
-    assert balance.next_batch().step == 1
-    assert balance.next_batch().step is None  # the last seeds
-    assert balance.next_batch().step == 0
-    assert balance.next_batch() is None
-    assert balance.share == 1.0
+    schedule.add([Waiting("d", 1, 0, 0, 5, 1, 1, 1)], 0)
+    assert schedule.next_round().step == 1
+    assert schedule.next_round().step is None  # the last seeds
+    assert schedule.next_round().step == 0
+    assert schedule.next_round() is None
+    assert schedule.share == 1.0
 
 
 def test_ranges_wait_in_files_and_are_cut_anywhere(tmp_path):
     counts = [3, 1, 4, 1, 5, 9, 2, 6]
-    file = WaitingFile(tmp_path / "waiting")
+    file = WaitingFile(tmp_path, 0, 0, 0)
     for n in range(0, 8, 3):
         some = np.arange(n, min(n + 3, 8))
         starts = 100 * some.astype(np.int64)
         block = Counts(some[None].astype(np.uint32), np.array(counts)[some], some.astype(np.uint8), starts)
-        assert pack(join([unpack(pack(block), np.uint32)])) == pack(block)
+        assert pack(join([unpack(pack(block))])) == pack(block)
         file.put(block)
     file.close()
     everything = [(n, n, 100 * n + k) for n, count in enumerate(counts) for k in range(count)]
     for first in range(0, 31, 2):
         for last in range(first, 32, 3):
             found = []
-            for cut in stretches(file.path, first, last, np.uint32):
+            for cut in read_waiting(file.waiting.file, first, last):
                 assert (cut.counts > 0).all()
                 for row in zip(cut.prefixes[0].tolist(), cut.proposers.tolist(), cut.starts, cut.counts, strict=True):
                     found += [(row[0], row[1], row[2] + k) for k in range(row[3])]
@@ -300,7 +301,7 @@ def test_extensions_are_resolved_by_all_workers_alike(workers, tmp_path):
     keys = np.array([[3, 1, 3, 0, 1, 3, 9]], np.uint32)
     starts = np.array([5, 0, 2, 11, 3, 4, 1])
     ends = np.minimum(np.array([9, 4, 6, 12, 8, 5, 3]), np.diff(trie.offsets)[keys[0]])
-    lookup = Resolve(BoundExtender(trie, (0,), 1), 0)
+    lookup = ProposeLookup(BoundExtender(trie, (0,), 1), 0)
     asked = ask_ranges(keys, starts, ends, dealing, load)
     wanted = {(key, k) for key, a, b in zip(keys[0].tolist(), starts, ends, strict=True) for k in range(a, b)}
     assert load.sum() == len(wanted)
@@ -330,7 +331,7 @@ def test_nobody_can_choose_places_that_lie_with_one_worker():
 def stages(job, batch, *, cut=1000, write=None):
     """Run the stages of a round task by task, without Spark, twice each; give what they send, and at the end the receipts."""
     rows = []
-    for stage in range(balanced.shape_of(job, batch)[0] + 1):
+    for stage in range(BalancedRounds(job, None).exchanges(batch) + 1):
         sent = []
         for task in range(job.tasks):
             arriving = sorted((r for r in rows if r["task"] == task), key=lambda r: (r["source"], r["sequence"]))
@@ -344,9 +345,9 @@ def stages(job, batch, *, cut=1000, write=None):
 
 
 def _stage(job, batch, stage, task, arriving, size):
-    mine = balanced.Task(job, batch, stage)
+    mine = BalancedTask(job, batch, stage)
     batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
-    given = mine.begin(task) if stage == 0 else mine.answer(batches) if stage % 2 else mine.advance(batches)
+    given = mine.begin(task) if stage == 0 else mine.advance(batches)
     return pa.Table.from_batches(list(given), _ROW).to_pylist()
 
 
@@ -362,23 +363,23 @@ def _without_names(rows):
             if "error" in said:
                 continue
             files = [Path(file["file"]).read_bytes() for file in said["waiting"]]
-            payload = [files, *(said[name] for name in ("prefixes", "candidates", "matches", "load", "dealt", "bytes"))]
+            payload = [files, *(said.get(name) for name in ("prefixes", "candidates", "matches", "load", "dealt", "bytes"))]
         found.append({**row, "payload": payload})
     return found
 
 
 @pytest.mark.parametrize("piece", [8, 1 << 20])
 def test_a_task_that_runs_again_sends_the_same_bytes(piece, tmp_path, monkeypatch):
-    monkeypatch.setattr(balanced, "PIECE", piece)
+    monkeypatch.setattr(balanced, "ROW_REQUESTS", piece)
     index = scattered(tmp_path, vertices=30, edges=300)
     chosen = plan(parse("4-clique"), index.statistics)
     job = Job(chosen, index, 7, 3, 60, folder=str(tmp_path), name="1" * 32)
-    balance = Balance(job.bound.seed.positions, len(chosen.steps), 7, 60)
+    schedule = DealtSchedule(job.bound.seed.positions, len(chosen.steps), workers=7, batch_size=60)
     found, rounds = 0, 0
-    while (batch := balance.next_batch()) is not None:
+    while (batch := schedule.next_round()) is not None:
         receipts = stages(job, batch, cut=7)
         found += sum(receipt["matches"] for receipt in receipts)
-        balance.add([Waiting(**file) for receipt in receipts for file in receipt["waiting"]])
+        schedule.add([Waiting(**file) for receipt in receipts for file in receipt["waiting"]], 0)
         rounds += 1
     assert rounds > 3
     assert found == Simulated(chosen, index, tmp_path / "index").run().count > 0
@@ -388,7 +389,7 @@ def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path, monkeypatc
     index = scattered(tmp_path, vertices=60, edges=600)
     folder = tmp_path / "full"
     job = Job(plan(parse("triangle"), index.statistics), index, 4, 2, 1000, folder=str(folder))
-    batch = Balance(job.bound.seed.positions, 1, 4, 1000).next_batch()
+    batch = DealtSchedule(job.bound.seed.positions, 1, workers=4, batch_size=1000).next_round()
     said = stages(job, batch)  # to the last stage: nobody waits for what was not written
     assert {receipt["error"] for receipt in said if "error" in receipt} == {"OutputError"}
     assert "full" in said[0]["message"]

@@ -7,24 +7,25 @@ from math import prod
 import numpy as np
 import pyarrow as pa
 import pytest
-from bigjoin.dataflow.agenda import Slice
-from bigjoin.dataflow.blocks import Counts, Proposals, Spread, join, pack, route, unpack
-from bigjoin.dataflow.itinerary import Itinerary
-from bigjoin.dataflow.seeds import WorkerSeeds, tuples_of_codes
 
 import bigjoin as bj
 from bigjoin.dataflow.heavy import Heavy, find_heavy
+from bigjoin.dataflow.owned_seeds import WorkerSeeds, tuples_of_codes
+from bigjoin.dataflow.packing import pack, unpack
+from bigjoin.dataflow.routing import route
+from bigjoin.dataflow.schedule import Round, Slice
 from bigjoin.generators.skew import Funnel, Hubs
 from bigjoin.generators.theory import Theory
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
+from bigjoin.joins.blocks import Counts, Proposals, Spread, join
 from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
-from bigjoin.spark import partitioned
 from bigjoin.spark.exchange import RECEIPT
 from bigjoin.spark.job import Job
+from bigjoin.spark.partitioned import PartitionedTask
 from tests.dataflow import Simulated
 
 STARS = (81, 256)
@@ -112,8 +113,7 @@ def test_where_no_key_is_heavy_nothing_differs(tmp_path):
     light, heavy = (simulated(index, chosen, tmp_path / "index", 16, spreading=how) for how in (None, True))
     assert not any(heavy.heavy.any(position) for position in range(4))
     assert light.loads == heavy.loads
-    itineraries = [Itinerary(bind(chosen, index), run.heavy) for run in (light, heavy)]
-    assert itineraries[0].visits == itineraries[1].visits
+    assert light.itinerary.visits == heavy.itinerary.visits
 
 
 def test_heavy_codes_are_those_with_more_than_a_part_of_a_share(skewed):
@@ -158,7 +158,7 @@ def test_each_seed_is_read_by_one_task(shards, tmp_path):
 
 def test_pieces_of_a_list_come_to_whoever_owns_the_stretch():
     heavy = Heavy(4, (np.array([True, True]),), 5, least=3)
-    block = Counts(np.array([[0, 1, 0]], np.uint32), np.array([10, 7, 4]), np.zeros(3, np.uint8))
+    block = Counts(np.array([[0, 1, 0]], np.uint32), np.array([10, 7, 4]), np.zeros(3, np.uint8), np.zeros(3, np.int64))
     offsets = np.array([0, 2, 9])
     found, owners = [], {}
     for part in heavy.pieces(block, 0, offsets, 2):
@@ -170,7 +170,7 @@ def test_pieces_of_a_list_come_to_whoever_owns_the_stretch():
             for place in range(offsets[row] + start, offsets[row] + start + count):
                 assert owners.setdefault((key, place // 3), int(part.numbers[i]) % 5) == int(part.numbers[i]) % 5
     assert found == [(0, 0, 3), (0, 3, 3), (0, 6, 3), (0, 9, 1), (1, 0, 1), (1, 1, 3), (1, 4, 3), (0, 0, 3), (0, 3, 1)]
-    back = join([unpack(pack(block), np.uint32), unpack(pack(part.block), np.uint32)])
+    back = join([unpack(pack(block)), unpack(pack(part.block))])
     assert back.starts.tolist() == [0, 0, 0, *part.block.starts.tolist()]
 
 
@@ -198,7 +198,7 @@ def test_a_task_that_runs_again_sends_the_same_bytes(skewed, tmp_path):
     job = Job(job.plan, index, 16, 3, 1000, folder=str(tmp_path), heavy=find_heavy(job.bound, 16))
 
     def sent():
-        rows = pa.Table.from_batches(list(partitioned.Task(job, 5000, None).begin(1, (Slice(0, 2000),))))
+        rows = pa.Table.from_batches(list(PartitionedTask(job, Round(None, ((Slice(0, 2000),),) * 3, allowance=5000)).begin(1)))
         return [row for row in rows.to_pylist() if row["visit"] != RECEIPT]
 
     first = sent()

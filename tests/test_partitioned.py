@@ -12,25 +12,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bigjoin.dataflow.agenda import Agenda, Slice, Waiting
-from bigjoin.dataflow.blocks import Counts, Prefixes, Proposals, join, pack, pieces, route, unpack
-from bigjoin.dataflow.itinerary import Itinerary
-from bigjoin.dataflow.seeds import tuples_of_workers
 
 import bigjoin as bj
+from bigjoin.dataflow.owned_seeds import tuples_of_workers
+from bigjoin.dataflow.packing import pack, unpack
+from bigjoin.dataflow.routing import pieces, route
+from bigjoin.dataflow.schedule import OwnedSchedule, Round, Slice, Waiting
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.errors import BigjoinError
 from bigjoin.index.trie import Level, Trie
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
+from bigjoin.joins.blocks import Counts, Prefixes, Proposals, join
 from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.itinerary import Itinerary
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
-from bigjoin.spark import choose, partitioned
+from bigjoin.spark import choose, partitioned, rounds
 from bigjoin.spark.exchange import _ROW, RECEIPT
 from bigjoin.spark.job import Job
+from bigjoin.spark.partitioned import Partitioned, PartitionedTask
 from bigjoin.streaming.monitor import Watched
 from tests.dataflow import Simulated
 
@@ -81,8 +84,8 @@ def test_what_waits_is_bounded_by_the_budget_and_not_by_the_output(batch_size, t
     run = Simulated(chosen, index, tmp_path / "index", workers=4, tasks=2, batch_size=batch_size, budget=400).run()
     steps = len(chosen.steps)
     # What a round gives a step, what was too little for a round, and files of which a part is taken.
-    assert run.agenda.peak_prefixes <= steps * (2 * 400 + 4 * batch_size)
-    assert run.agenda.peak_prefixes < counted(chosen, index) / 4
+    assert run.schedule.peak_prefixes <= steps * (2 * 400 + 4 * batch_size)
+    assert run.schedule.peak_prefixes < counted(chosen, index) / 4
 
 
 @pytest.mark.parametrize("name", ["diamond", "4-clique", "house"])
@@ -93,11 +96,11 @@ def test_a_round_goes_as_far_as_its_budget_allows(name, tmp_path):
     one, many = (Simulated(chosen, index, tmp_path / "index", budget=budget).run() for budget in (1 << 20, 100))
     assert one.count == many.count == wanted > 0
     assert one.rounds == 1
-    assert one.agenda.peak_prefixes == 0
+    assert one.schedule.peak_prefixes == 0
     assert many.rounds > 5
-    assert many.agenda.peak_prefixes > 0
+    assert many.schedule.peak_prefixes > 0
     assert many.most_proposed <= 100 * (1 + len(chosen.steps))
-    assert one.agenda.share == many.agenda.share == 1.0
+    assert one.schedule.share == many.schedule.share == 1.0
 
 
 def test_labels_are_checked_wherever_a_prefix_is(tmp_path):
@@ -161,12 +164,12 @@ def test_lists_that_neighbours_propose_travel_once(tmp_path):
 @pytest.mark.parametrize("kind", [np.uint32, np.uint64])
 def test_blocks_come_back_from_bytes(kind):
     prefixes = np.arange(6, dtype=kind).reshape(2, 3)
-    counted = Counts(prefixes, np.array([4, 5, 6]), np.array([0, 1, 0], np.uint8))
+    counted = Counts(prefixes, np.array([4, 5, 6]), np.array([0, 1, 0], np.uint8), np.zeros(3, np.int64))
     proposed = Proposals(prefixes, np.array([0, 1, 2]), np.array([2, 2, 1]), np.arange(3, dtype=kind))
     for block in (Prefixes(prefixes), counted, proposed, Prefixes(prefixes[:, :0])):
         data = pack(block)
         assert len(data) % 8 == 0
-        back = join([unpack(data, kind), unpack(data, kind)])
+        back = join([unpack(data), unpack(data)])
         assert type(back) is type(block)
         assert back.prefixes.dtype == kind
         assert len(back) == 2 * len(block)
@@ -180,40 +183,40 @@ def test_blocks_come_back_from_bytes(kind):
 
 
 def test_any_stretch_of_a_waiting_file_can_be_read(tmp_path):
-    file = WaitingFile(tmp_path / "waiting")
+    file = WaitingFile(tmp_path, 0, 0, 0)
     counts = [3, 1, 4, 1, 5, 9, 2, 6]
     for n in range(0, 8, 3):
         some = np.array(counts[n : n + 3])
         codes = np.arange(n, n + len(some), dtype=np.uint32)[None]
-        file.put(Counts(codes, some, np.zeros(len(some), np.uint8)))
+        file.put(Counts(codes, some, np.zeros(len(some), np.uint8), np.zeros(len(some), np.int64)))
     file.close()
     everything = [(code, k) for code, count in enumerate(counts) for k in range(count)]
-    assert file.proposals == len(everything)
+    assert file.waiting.proposals == len(everything)
     for first in range(0, 31, 3):
         for last in range(first, 32, 4):
             found = []
-            for batch in read_waiting(file.path, first, last, 4, np.uint32):
-                assert (batch.ends - batch.starts).sum() <= 4
-                for code, a, b in zip(batch.prefixes[0].tolist(), batch.starts, batch.ends, strict=True):
-                    found += [(code, k) for k in range(a, b)]
+            for batch in (b for block in read_waiting(file.waiting.file, first, last) for b in block.batches(4)):
+                assert 0 < batch.proposals <= 4
+                for code, a, many in zip(batch.prefixes[0].tolist(), batch.starts, batch.counts, strict=True):
+                    found += [(code, k) for k in range(a, a + many)]
             assert found == everything[first:last]
 
 
 def test_the_deepest_step_with_enough_work_goes_next():
-    agenda = Agenda([100, 100], steps=2, workers=4, batch_size=10, budget=40)
-    assert agenda.next_round().step is None
-    agenda.add([Waiting("a", 0, 0, 0, 5, 15, 1, 15), Waiting("b", 1, 0, 1, 5, 15, 1, 15)], 0)
-    assert agenda.next_round().step is None  # two workers in a task: 15 proposals need not be 10 for one of them
-    agenda.add([Waiting("c", 0, 0, 0, 9, 30, 1, 30)], 0)
-    now = agenda.next_round()
+    schedule = OwnedSchedule([100, 100], 2, workers=4, batch_size=10, budget=40)
+    assert schedule.next_round().step is None
+    schedule.add([Waiting("a", 0, 0, 0, 5, 15, 1, 15), Waiting("b", 1, 0, 1, 5, 15, 1, 15)], 0)
+    assert schedule.next_round().step is None  # two workers in a task: 15 proposals need not be 10 for one of them
+    schedule.add([Waiting("c", 0, 0, 0, 9, 30, 1, 30)], 0)
+    now = schedule.next_round()
     assert (now.step, [(part.file, part.first, part.last) for part in now.work[0]]) == (0, [("a", 0, 15), ("c", 0, 5)])
     assert now.spent == ("a",)
-    agenda.add([Waiting("d", 1, 0, 1, 9, 5, 1, 5)], 0)
-    assert agenda.next_round().step == 1
-    while agenda.seeds_left:
-        now = agenda.next_round()
+    schedule.add([Waiting("d", 1, 0, 1, 9, 5, 1, 5)], 0)
+    assert schedule.next_round().step == 1
+    while schedule.seeds_left:
+        now = schedule.next_round()
     steps = []
-    while (now := agenda.next_round()) is not None:
+    while (now := schedule.next_round()) is not None:
         steps.append(now.step)
     assert steps == [0]  # what was left of c is flushed
 
@@ -231,9 +234,10 @@ def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=3000)  # lists that are worth counting
     chosen = plan(parse("4-clique"), index.statistics)
     job = Job(chosen, index, 7, 3, 100, folder=str(tmp_path))
+    now = Round(None, ((Slice(0, 150),),) * 3, allowance=500)
 
     def sent(task):
-        rows = pa.Table.from_batches(list(partitioned.Task(job, 500, None).begin(task, (Slice(0, 150),))))
+        rows = pa.Table.from_batches(list(PartitionedTask(job, now).begin(task)))
         return [row for row in rows.to_pylist() if row["visit"] != RECEIPT]
 
     first = [row for task in range(3) for row in sent(task)]
@@ -243,7 +247,7 @@ def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     def advanced(size):
         """However Spark cuts the rows into batches."""
         batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
-        rows = pa.Table.from_batches(list(partitioned.Task(job, 500, None).advance(batches))).to_pylist()
+        rows = pa.Table.from_batches(list(PartitionedTask(job, now).advance(batches))).to_pylist()
         return [row for row in rows if row["visit"] != RECEIPT]
 
     assert advanced(1000)
@@ -275,10 +279,11 @@ def test_counts_through_spark(graph, name, workers):
 
 
 @pytest.mark.spark
-def test_what_a_round_cannot_afford_waits_for_the_next(graph):
+def test_what_a_round_cannot_afford_waits_for_the_next(graph, monkeypatch):
     chosen = plan(parse("diamond"), graph.index.statistics)
     job = Job(chosen, graph.index, workers=7, tasks=2, batch_size=100)
-    ran = partitioned.run(graph.spark, job, budget=30_000)
+    monkeypatch.setattr(partitioned, "ROUND_PROPOSALS", 30_000)
+    ran = Partitioned(graph.spark).run(job)
     stats = ran.stats
     assert ran.matches == counted(chosen, graph.index)
     assert stats["rounds"] > 1
@@ -306,12 +311,12 @@ def test_rows_are_those_of_the_shared_strategy(graph, tmp_path):
 
 @pytest.mark.spark
 def test_a_limit_ends_the_rounds_early(graph, monkeypatch, tmp_path):
-    rounds, run_round = [], partitioned._round
-    monkeypatch.setattr(partitioned, "FEW", 16)
-    monkeypatch.setattr(partitioned, "_round", lambda *given: rounds.append(given[2].step) or run_round(*given))
+    steps, one_round = [], rounds.InRounds._round
+    monkeypatch.setattr(partitioned, "LIMITED_PROPOSALS", 16)
+    monkeypatch.setattr(rounds.InRounds, "_round", lambda *given: steps.append(given[3].step) or one_round(*given))
     graph.write("diamond", tmp_path / "few.parquet", strategy="partitioned", limit=5)
-    assert rounds[:3] == [None, 0, 1]
-    assert len(rounds) < 8
+    assert steps[:3] == [None, 0, 1]
+    assert len(steps) < 8
     with pytest.raises(BigjoinError, match="factorized matches are found by the shared strategy only"):
         graph.find("diamond", strategy="partitioned", factorized=True)
 
@@ -320,7 +325,7 @@ def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=600)
     query = parse("q(a, b, c) := edge(a, b), edge(a, c), b < c")  # which waits where its seeds are
     job = Job(plan(query, index.statistics), index, 1, 1, 1000, folder="/nowhere")
-    (row,) = list(partitioned.Task(job, 0, None).begin(0, (Slice(0, 100),)))[-1:]
+    (row,) = list(PartitionedTask(job, Round(None, ((Slice(0, 100),),))).begin(0))[-1:]
     said = row.column("payload")[0].as_py().decode()
     assert "OutputError" in said
     assert "/nowhere" in said

@@ -27,9 +27,9 @@ from bigjoin.ingest import compact
 from bigjoin.joins import compiled, source_text
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, plan
-from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.statistics import assumed_graph
 from bigjoin.spark import shared
+from bigjoin.spark.strategy import Ask
 from bigjoin.streaming import find, monitor
 from bigjoin.streaming.find import Execution
 from bigjoin.streaming.monitor import Monitor, Watched
@@ -58,25 +58,21 @@ def on_batches(monkeypatch):
 
 
 def counted(question, index):
-    steps = partial(plan, question.query, index.statistics)
-    job = shared.prepare_count(count_plan(question.query, index.statistics), index, tasks=2, plan=steps)
-    parts = [zip(job.terms(), ranges, strict=True) for ranges in job.ranges]
-    total = sum(times * term.count(mine) for part in parts for (times, term), mine in part)
-    assert total % job.divisor == 0
-    assert total // job.divisor == sum(question.wanted.values()), question.text
+    job = shared.count_job(Ask(question.query, index), 2)
+    parts = [zip(job.program.bind(index), ranges, strict=True) for ranges in job.ranges]
+    total = sum(times * found.count(mine) for part in parts for (times, found), mine in part)
+    assert total % job.program.divisor == 0
+    assert total // job.program.divisor == sum(question.wanted.values()), question.text
 
 
 def listed(question, index, *, factorized=False):
-    def steps(order=None):
-        return plan(question.query, index.statistics, order=order)
-
-    term = Term(1, nest_of(steps()), steps().attributes)
-    if factorized:
-        term = factorized_plan(question.query, index.statistics)
-    options = {"tasks": 2, "batch_size": 3, "factorized": factorized, "plan": steps}
-    job = shared.prepare(term, question.query, index, **options)
+    job = shared.list_job(Ask(question.query, index, batch_size=3, factorized=factorized), 2)
     batches = [batch for task in range(len(job.ranges)) for batch in shared._decoded(job, task, None)]
-    lists = {name for name in question.query.columns if factorized and name in term.tails}
+    lists = {
+        name
+        for name in question.query.columns
+        if factorized and name in factorized_plan(question.query, index.statistics).tails
+    }
     for batch in batches:
         assert {field.name for field in batch.schema if pa.types.is_list(field.type)} == lists
     found = Counter(question.canonical(row) for batch in batches for row in flattened(batch))

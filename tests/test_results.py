@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import bigjoin as bj
-from bigjoin.spark import balanced, partitioned, results, stream
+from bigjoin.spark import balanced, partitioned, rounds, stream
 from tests.oracles import naive
 from tests.test_cli import BIGJOIN, run_here
 
@@ -67,7 +67,7 @@ def test_small_results_leave_nothing_behind(spark, strategy):
 
 @pytest.mark.parametrize("strategy", ROUNDS)
 def test_frames_that_are_derived_cached_or_views_outlive_the_result(spark, monkeypatch, strategy):
-    monkeypatch.setattr(results, "SMALL", 0)
+    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
     graph, before, wanted = graph_of(spark), folders(), wedges()
     found = graph.find(WEDGE, strategy=strategy)
     few = found.filter("a < 10").select("c", "a")
@@ -94,7 +94,7 @@ def test_frames_that_are_derived_cached_or_views_outlive_the_result(spark, monke
 
 
 def test_a_result_whose_files_somebody_removed_is_in_nobodys_way(spark, monkeypatch):
-    monkeypatch.setattr(results, "SMALL", 0)
+    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
     graph, before = graph_of(spark), folders()
     graph.find(WEDGE, strategy="partitioned")
     for folder in folders() - before:
@@ -107,7 +107,7 @@ def test_a_result_whose_files_somebody_removed_is_in_nobodys_way(spark, monkeypa
 
 @pytest.mark.parametrize("strategy", ROUNDS)
 def test_results_that_nobody_gets_are_freed_at_once(spark, monkeypatch, tmp_path, strategy):
-    monkeypatch.setattr(results, "SMALL", 0)
+    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
     graph, before, wanted = graph_of(spark), folders(), wedges()
     ends = {(a, c) for a, _, c in wanted}
     assert graph.exists(WEDGE, strategy=strategy)
@@ -119,7 +119,7 @@ def test_results_that_nobody_gets_are_freed_at_once(spark, monkeypatch, tmp_path
 
 
 def test_many_results_of_relations_are_freed_on_close(spark, monkeypatch):
-    monkeypatch.setattr(results, "SMALL", 0)
+    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
     before = folders()
     src, dst = zip(*EDGES, strict=True)
     with bj.Relations({"r": pa.table({"x": src, "y": dst})}, spark=spark) as relations:
@@ -130,7 +130,7 @@ def test_many_results_of_relations_are_freed_on_close(spark, monkeypatch):
 
 
 def test_much_that_is_held_is_told_once(spark, monkeypatch):
-    monkeypatch.setattr(results, "SMALL", 0)
+    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
     monkeypatch.setattr("bigjoin.spark.held.MUCH", 10)
     with graph_of(spark) as graph:
         with pytest.warns(UserWarning, match=r"results of find hold .* until the graph is closed: close\(\) it"):
@@ -148,12 +148,12 @@ def test_frames_on_spark_connect_outlive_the_result_and_go_with_the_session(tmp_
         spark = SparkSession.builder.remote("local[2]").getOrCreate()
         import pyarrow as pa
         import bigjoin as bj
-        from bigjoin.spark import results
+        from bigjoin.spark import rounds
         from tests.test_results import EDGES, WEDGE, folders, rows, wedges
         src, dst = zip(*EDGES)
         graph, wanted = bj.Graph(pa.table({"src": src, "dst": dst}), spark=spark), wedges()
-        for small in (results.SMALL, 0):
-            results.SMALL = small
+        for small in (rounds.MAX_BYTES_IN_FRAME, 0):
+            rounds.MAX_BYTES_IN_FRAME = small
             for strategy in ["partitioned", "heavy-light", "balanced"]:
                 found = graph.find(WEDGE, strategy=strategy)
                 few, cached = found.filter("a < 10").select("c", "a"), found.filter("b < 20").cache()

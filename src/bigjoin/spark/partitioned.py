@@ -43,17 +43,17 @@ COPIED_SHARE = 1 / 8
 class Partitioned(InRounds):
     """Each worker owns the keys that fall to it."""
 
-    def rounds(self, job: Job, budget: int = ROUND_PROPOSALS) -> PartitionedRounds:
-        """Return a run of a job, of so many proposals a round at most."""
+    def rounds(self, job: Job) -> PartitionedRounds:
+        """Return a run of a job."""
         seeds = seeds_of_tasks(job.bound.seed, job.workers, job.tasks, job.heavy.marks[0] if job.heavy else None)
-        limited, first = job.limit is not None, min(budget, STREAMED_PROPOSALS) if job.streams else budget
+        limited, first = job.limit is not None, min(ROUND_PROPOSALS, STREAMED_PROPOSALS) if job.streams else ROUND_PROPOSALS
         schedule = OwnedSchedule(
             seeds,
             len(job.plan.steps),
             workers=job.workers,
             batch_size=job.batch_size,
             budget=LIMITED_PROPOSALS if limited else first,
-            max_budget=budget,
+            max_budget=ROUND_PROPOSALS,
             shares_last=job.itinerary.shares_last and not job.streams,
             deepest_first=limited,
         )
@@ -63,9 +63,9 @@ class Partitioned(InRounds):
 class HeavyLight(Partitioned):
     """Heavy keys are dealt out over all workers, and light ones stay whole."""
 
-    def rounds(self, job: Job, budget: int = ROUND_PROPOSALS) -> PartitionedRounds:
+    def rounds(self, job: Job) -> PartitionedRounds:
         """Return a run of a job, for which heavy keys are found first."""
-        return super().rounds(replace(job, heavy=find_heavy(job.bound, job.workers)), budget)
+        return super().rounds(replace(job, heavy=find_heavy(job.bound, job.workers)))
 
 
 @dataclass

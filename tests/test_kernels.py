@@ -11,8 +11,9 @@ import pytest
 
 from bigjoin.index.trie import build_trie
 from bigjoin.kernels.compare import compare_extensions, count_differing
-from bigjoin.kernels.intersect import GALLOP, exclude_extensions, intersect_extensions
+from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import gallop, lower_bound
+from bigjoin.kernels.sets import GALLOP_RATIO
 
 NONE = np.empty(0, np.uint32)
 
@@ -33,7 +34,7 @@ def test_searches_find_the_first_position_not_below(seed):
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("longest", [3, 3 * GALLOP, 40 * GALLOP])
+@pytest.mark.parametrize("longest", [3, 3 * GALLOP_RATIO, 40 * GALLOP_RATIO])
 def test_intersecting_and_excluding_are_set_operations(seed, longest):
     rng = np.random.default_rng(seed)
     domain, count = 1000, 12
@@ -52,6 +53,11 @@ def test_intersecting_and_excluding_are_set_operations(seed, longest):
     for i in range(count):
         wanted = before[i] if proposers[i] == 1 else before[i] & held[i]
         assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(wanted)
+    assert not marks.any()
+
+    counts = np.empty(count, np.int64)
+    count_intersections(offsets, values, nodes, NONE, NONE, marks, candidates, begins, sizes, counts)
+    assert counts.tolist() == [len(before[i] & held[i]) for i in range(count)]
     assert not marks.any()
 
     kept, lengths = candidates.copy(), sizes.copy()

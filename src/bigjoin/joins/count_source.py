@@ -206,7 +206,7 @@ class CountSource(SetSource):
             self.line(f"{n} = {smaller.size}")
             values = [smaller]
         else:
-            self.line(f"{n} = {values[0].size}" if len(values) == 1 else f"{n} = count_common({self.pair(*values)})")
+            self.line(f"{n} = {values[0].size}" if len(values) == 1 else f"{n} = common({self.pair(*values)}, None, 0)")
         others: list[str] = []
         for f in leaf.condition.filters:
             other = f"x{f.position}" if f.position is not None else self.constant(f.constant)

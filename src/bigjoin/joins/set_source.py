@@ -188,14 +188,14 @@ class SetSource(SourceText):
             other, out, n = self.slice_of(part), self.take("buffer"), self.name("n")
             operands = f"{found.array}, {found.start}, {found.stop}, {other.array}, {other.start}, {other.stop}"
             if part.after is None:
-                self.line(f"{n} = without({operands}, {out})")
+                self.line(f"{n} = without({operands}, {out}, 0)")
                 found = self.buffered(out, n)
                 continue
             # Of few keys is anything in a delta: then the set is copied, and not otherwise.
             array, start, stop = self.name("v"), self.name("s"), self.name("e")
             self.line(f"{array}, {start}, {stop} = {found.array}, {found.start}, {found.stop}")
             self.line(f"if {other.stop} > {other.start}:")
-            self.line(f"    {start}, {stop} = 0, without({operands}, {out})")
+            self.line(f"    {start}, {stop} = 0, without({operands}, {out}, 0)")
             self.line(f"    {array} = {out}r")
             found = Value(array, start, stop, "nothing")
         return found
@@ -204,7 +204,7 @@ class SetSource(SourceText):
         """Write the intersection of two sets or more, the smallest first."""
         out, n = self.take("buffer"), self.name("n")
         if len(values) == 2:
-            self.line(f"{n} = common({self.pair(*values)}, {out})")
+            self.line(f"{n} = common({self.pair(*values)}, {out}, 0)")
             return self.buffered(out, n)
         spare = self.take("buffer")
         for i in self.by_smallest(values):
@@ -212,7 +212,7 @@ class SetSource(SourceText):
             found = rest[0]
             for k, other in enumerate(rest[1:]):
                 into = out if (len(rest) - k) % 2 == 0 else spare
-                self.line(f"{n} = common({self.pair(found, other)}, {into})")
+                self.line(f"{n} = common({self.pair(found, other)}, {into}, 0)")
                 found = self.buffered(into, n)
             self.level -= 1
         return self.buffered(out, n)

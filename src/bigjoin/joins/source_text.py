@@ -25,8 +25,8 @@ from bigjoin.query.nest import Term
 _HEADER = """from numpy import int64
 
 from bigjoin.kernels.jit import kernel
-from bigjoin.kernels.lists import lower_bound
-from bigjoin.kernels.sets import common, count_common, mark, position_of, without
+from bigjoin.kernels.lists import lower_bound, position_of
+from bigjoin.kernels.sets import common, mark, without
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bigjoin.kernels.jit import helper, kernel
-from bigjoin.kernels.lists import lower_bound
+from bigjoin.kernels.lists import position_of
 
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL, EQUAL = range(6)
 
@@ -37,9 +37,7 @@ def count_differing(prefixes, rows, candidates, begins, lengths):
             for s in range(r):
                 fresh = fresh and prefixes[rows[s], i] != code
             if fresh:
-                position = lower_bound(candidates, begin, end, code)
-                if position < end and candidates[position] == code:
-                    total -= 1
+                total -= position_of(candidates, begin, end, code) >= 0
     return total
 
 

@@ -1,18 +1,19 @@
-"""Sizes of intersections of lists, for samples of keys: what the catalogue of an index is made from."""
+"""Sample: the sizes of intersections of lists for sampled keys, which the catalogue of an index is made from."""
 
 from __future__ import annotations
 
 from bigjoin.kernels.jit import helper, kernel
-from bigjoin.kernels.sets import common, position_of
+from bigjoin.kernels.lists import position_of
+from bigjoin.kernels.sets import common
 
 
 @helper
 def list_common(first_offsets, first_values, a, offsets, values, b, buffer):
-    """Write what the lists of two nodes share, and return how many codes that is; -1 stands for a key without a list."""
+    """Write what the lists of two nodes share, and return how many codes that is."""
     if a < 0 or b < 0:
         return 0
     first, last = first_offsets[a], first_offsets[a + 1]
-    return common(first_values, first, last, buffer, False, values, offsets[b], offsets[b + 1], buffer)
+    return common(first_values, first, last, buffer, False, values, offsets[b], offsets[b + 1], buffer, 0)
 
 
 @kernel

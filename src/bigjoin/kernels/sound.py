@@ -7,7 +7,7 @@ permutation.
 from __future__ import annotations
 
 from bigjoin.kernels.jit import kernel
-from bigjoin.kernels.lists import lower_bound
+from bigjoin.kernels.lists import position_of
 
 
 @kernel
@@ -34,9 +34,7 @@ def count_loops(offsets, values, first, last, code, step):
     """Return how many nodes of [first, last) have their own code in their list: `code` for the first, then in steps."""
     loops = 0
     for node in range(first, last):
-        stop = offsets[node + 1]
-        at = lower_bound(values, offsets[node], stop, code)
-        loops += at < stop and values[at] == code
+        loops += position_of(values, offsets[node], offsets[node + 1], code) >= 0
         code += step
     return loops
 

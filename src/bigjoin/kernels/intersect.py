@@ -1,9 +1,9 @@
 """Intersect: keep the candidates of each prefix that its list holds, or (for a negated atom) does not hold.
 
 Neighbouring prefixes often share a list. If their candidates together are about as many as the list is long, the list is marked
-once and every candidate looks up its mark: marking then costs no more than the candidates. Otherwise each prefix intersects its
-own candidates with the list, as `sets.common` does. So a prefix costs at most its candidates times a logarithm, however long the
-list is, which is what worst-case optimality requires of hubs.
+once and every candidate looks up its mark: marking then costs no more than the candidates. Otherwise each prefix intersects
+its own candidates with the list, as `sets.common` does. So a prefix costs at most its candidates times a logarithm, however
+long the list is, which is what worst-case optimality requires of hubs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def exclude_extensions(offsets, values, nodes, lower, upper, candidates, begins,
 
 @helper
 def _intersect(offsets, values, nodes, lower, upper, extender, proposers, marks, candidates, segments, out, kept):
-    """Intersect the segments (begins, lengths) of all prefixes but those of a proposer, if there are any; see `sets` for `out`."""
+    """Intersect the segments (begins, lengths) of prefixes, except those of a proposer, if given; `out` is as in `sets`."""
     begins, lengths = segments
     i = 0
     while i < len(nodes):

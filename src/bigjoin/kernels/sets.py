@@ -1,13 +1,13 @@
 """Intersect and subtract sets, which are sorted stretches of arrays.
 
 Two sets of similar length are merged. If one is more than GALLOP_RATIO times as long as the other, each code of the shorter set
-gallops through the longer one. A set can also be *marked*: a byte array then holds a one at each of its codes, and another set is
-scanned for marks, unless that one is more than SCAN_RATIO times as long. So an intersection costs at most a constant or a
+gallops through the longer one. A set can also be *marked*: a byte array then holds a one at each of its codes, and another set
+is scanned for marks, unless that one is more than SCAN_RATIO times as long. So an intersection costs at most a constant or a
 logarithm times the shorter set, even if the other one is the list of a hub.
 
-Results are written to out[n:], and the end of what was written is returned. If `out` is None they are only counted: numba compiles
-that as a function of its own, without the writes. `out` may be the array of the first set, from its start on or earlier: a
-result never overtakes what is still to be read.
+Results are written to out[n:], and the end of what was written is returned. If `out` is None they are only counted: numba
+compiles that as a function of its own, without the writes. `out` may be the array of the first set if n is at most its start:
+a result never overtakes what is still to be read.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from bigjoin.index.directory import Index
 from bigjoin.joins.batched import Batched
 from bigjoin.joins.bind import Output, outputs
-from bigjoin.joins.compiled import Counting, Listing, Range, Rows
+from bigjoin.joins.compiled import Counting, Listing, MatchRows, Range
 from bigjoin.kernels.jit import compilations
 from bigjoin.query.nest import CountPlan, Term
 from bigjoin.query.plan import Plan
@@ -282,7 +282,7 @@ def _decoded(job: Job, number: int, meter: str | None) -> Iterator[pa.RecordBatc
                 return
 
 
-def _column(output: Output, rows: Rows) -> pa.Array:
+def _column(output: Output, rows: MatchRows) -> pa.Array:
     """Return the values of a column: one for each prefix, or a list for each where the attribute is a tail."""
     tail = output.position - len(rows.prefixes)
     if tail < 0:

@@ -25,8 +25,8 @@ from bigjoin.kernels.generated import load
 from bigjoin.query.nest import Term as Nest
 from bigjoin.query.query import Query
 
-SAMPLED_SEEDS = 1 << 16
-"""Seeds whose work is estimated to cut ranges of equal work."""
+SAMPLED_POSITIONS = 1 << 16
+"""Tuples behind the seeds whose work is estimated, to cut ranges of equal work."""
 
 MAX_INT64_COUNT = 1 << 62
 """Counts below this are added up in 64 bits."""
@@ -35,9 +35,6 @@ _NO_LIMIT = int(np.iinfo(np.int64).max)
 
 Range = tuple[int, int, int, int]
 """(first, last, low, high): codes first..last - 1 of the root, and of their lists only the stretch from low to high."""
-
-Progress = Callable[[int], None]
-"""Called with 1 after each range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ class CountExecutable(Executable, Protocol):
     tally: NDArray[np.int64]
     """How many prefixes each loop or step had so far, and then how many candidates each had."""
 
-    def count(self, ranges: Iterable[Range], progress: Progress = ...) -> int:
+    def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = ...) -> int:
         """Return the count for some ranges of seeds."""
 
 
@@ -71,7 +68,7 @@ class ListExecutable(Executable, Protocol):
     attributes: list[str]
     """Those of the prefixes, in their order; those of the tails follow."""
 
-    def rows(self, ranges: Iterable[Range], size: int, progress: Progress = ...) -> Iterator[MatchRows]:
+    def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = ...) -> Iterator[MatchRows]:
         """Give the matches of ranges of seeds, at most `size` prefixes at a time."""
 
 
@@ -106,7 +103,7 @@ class Counting(_Compiled):
         self.nest, self.binder = nest, Binder(query, nest.attributes, index)
         super().__init__(CountSource(nest, self.binder))
 
-    def count(self, ranges: Iterable[Range], progress: Progress = lambda _: None) -> int:
+    def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
         """Return the count for some ranges of seeds, and report each range when it is done."""
         per_code, whole = self._bounds()
         if per_code >= MAX_INT64_COUNT:
@@ -167,7 +164,7 @@ class Listing(_Compiled):
         self.tails = [tail.loop.attribute for tail in generator.tails]
         self.attributes = [a for a in nest.attributes if a not in self.tails]
 
-    def rows(self, ranges: Iterable[Range], size: int, progress: Progress = lambda _: None) -> Iterator[MatchRows]:
+    def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[MatchRows]:
         """Give the matches of ranges of seeds, at most `size` prefixes at a time; the next rows overwrite them."""
         code_type = self.generator.code_type
         out = np.empty((len(self.attributes), size), code_type)
@@ -210,7 +207,7 @@ def _ranges_of_equal_work(generator: CountSource, parts: int) -> list[Range]:
         first = int(trie.nodes([np.array(window.codes[:1])], 1)[0])
         last = first + 1
     low, high = int(offsets[first]), int(offsets[last])
-    positions = np.arange(low, high, -(-(high - low) // SAMPLED_SEEDS) or 1)
+    positions = np.arange(low, high, -(-(high - low) // SAMPLED_POSITIONS) or 1)
     if not len(positions):
         return _between(np.array([first, last]))
     work = np.cumsum(_work(generator, trie, positions))

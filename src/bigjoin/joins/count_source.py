@@ -13,7 +13,7 @@ import numpy as np
 
 from bigjoin.joins.bind import Binder
 from bigjoin.joins.set_source import SetSource
-from bigjoin.joins.source_text import Slice
+from bigjoin.joins.source_text import SetSlice
 from bigjoin.joins.stages import BoundLoop
 from bigjoin.query.nest import Term as Nest
 
@@ -56,7 +56,7 @@ class CountSource(SetSource):
             found = self.within_range(loop, self.set_of(loop))
         else:
             number = loop.loop.weights[0]
-            found = Slice(f"touched{number}", "0", f"reached{number}")
+            found = SetSlice(f"touched{number}", "0", f"reached{number}")
         if not self.is_filtered(loop):
             self.tally_values(loop, f"max(0, {found.size})")
         with self.block(f"for p{loop.position} in range({self.first_place(loop, found.start)}, {found.stop}):"):
@@ -71,11 +71,11 @@ class CountSource(SetSource):
         """Write how the values of a loop are counted."""
         self.line(f"tally[{loop.number}] += {number}")
 
-    def within_range(self, loop: BoundLoop, found: Slice) -> Slice:
+    def within_range(self, loop: BoundLoop, found: SetSlice) -> SetSlice:
         """Return the part of a set that belongs to the range of seeds, if a range may end within the set."""
         if loop.path != (self.root.position,) or not self.seeds[1]:
             return found
-        return Slice(found.array, f"max({found.start}, low)", f"min({found.stop}, high)")
+        return SetSlice(found.array, f"max({found.start}, low)", f"min({found.stop}, high)")
 
     def for_value(self, loop: BoundLoop, emit: Emit) -> None:
         """Write what happens to a value: its conditions, its weights, and everything inside the loop."""
@@ -168,7 +168,7 @@ class CountSource(SetSource):
         part = self.within_range(leaf, slices[0])
         if part != slices[0]:
             start = self.let("start", part.start)
-            slices = [Slice(part.array, start, self.let("stop", f"max({start}, {part.stop})"))]
+            slices = [SetSlice(part.array, start, self.let("stop", f"max({start}, {part.stop})"))]
         if len(slices) > 2:
             slices = [self.intersection(slices)]
         size = self.let("size", slices[0].size if len(slices) == 1 else f"common({self.pair(*slices)}, None, 0)")

@@ -46,7 +46,7 @@ import numpy as np
 from bigjoin.index.trie import Trie
 from bigjoin.joins.bind import BoundExtender
 from bigjoin.joins.constraints import Filter
-from bigjoin.joins.source_text import Slice, SourceText
+from bigjoin.joins.source_text import SetSlice, SourceText
 from bigjoin.joins.stages import Bound, BoundLoop, CodeSet, ExtensionList
 from bigjoin.kernels import compare
 
@@ -135,7 +135,7 @@ class SetSource(SourceText):
         """Return as an expression whether a relation holds a tuple, all of which is bound."""
         return self.contains(self.slice_of(self.nest.list_of(extender)), f"x{extender.value}")
 
-    def contains(self, found: Slice, code: str) -> str:
+    def contains(self, found: SetSlice, code: str) -> str:
         """Return as an expression whether a set holds a code."""
         return f"position_of({found.array}, {found.start}, {found.stop}, {code}) >= 0"
 
@@ -179,25 +179,25 @@ class SetSource(SourceText):
             self.set_marks(found, 0)
         del self.marked[outer:]
 
-    def set_marks(self, found: Slice, flag: int) -> None:
+    def set_marks(self, found: SetSlice, flag: int) -> None:
         """Write how the marks of a set are made or cleared."""
         self.line(f"if {found.marked}:")
         self.line(f"    mark({found.marks}, {found.array}, {found.start}, {found.stop}, {flag})")
 
     # One set
 
-    def set_of(self, loop: BoundLoop) -> Slice:
+    def set_of(self, loop: BoundLoop) -> SetSlice:
         """Return the set of a loop; write it unless that was done before."""
         found = self.lookup(loop.extensions)
         if found is None:
             found = self.scopes[-1][loop.extensions] = self.materialise(loop.extensions, loop)
         return found
 
-    def lookup(self, wanted: CodeSet) -> Slice | None:
+    def lookup(self, wanted: CodeSet) -> SetSlice | None:
         """Return a set that was already written."""
         return next((scope[wanted] for scope in reversed(self.scopes) if wanted in scope), None)
 
-    def operands(self, wanted: CodeSet) -> tuple[list[Slice], list[ExtensionList]]:
+    def operands(self, wanted: CodeSet) -> tuple[list[SetSlice], list[ExtensionList]]:
         """Write the slices whose intersection is a set, and return them and the lists that must be subtracted.
 
         The first is the smallest set already written that the wanted one is a part of, if there is one.
@@ -211,7 +211,7 @@ class SetSource(SourceText):
             slices = [self.cut(slices[0], wanted.bounds - base.bounds)]
         return slices, sorted(wanted.without - base.without, key=lambda part: (part.trie, part.key, repr(part.after)))
 
-    def materialise(self, wanted: CodeSet, loop: BoundLoop | None) -> Slice:
+    def materialise(self, wanted: CodeSet, loop: BoundLoop | None) -> SetSlice:
         """Write the code that finds a set, and return where it is; `loop` is the one whose candidates these are."""
         slices, without = self.operands(wanted)
         self.tally_candidates(slices, loop)
@@ -220,7 +220,7 @@ class SetSource(SourceText):
             other, out = self.slice_of(part), self.buffer()
             operands = f"{found.array}, {found.start}, {found.stop}, {other.array}, {other.start}, {other.stop}"
             if part.after is None:
-                found = Slice(f"{out}r", "0", self.let("size", f"without({operands}, {out}, 0)"))
+                found = SetSlice(f"{out}r", "0", self.let("size", f"without({operands}, {out}, 0)"))
                 continue
             # Few keys have a list in a delta. For all others, the set is not copied.
             array, start = self.let("array", found.array), self.let("start", found.start)
@@ -228,15 +228,15 @@ class SetSource(SourceText):
             with self.block(f"if {other.stop} > {other.start}:"):
                 self.line(f"{start}, {stop} = 0, without({operands}, {out}, 0)")
                 self.line(f"{array} = {out}r")
-            found = Slice(array, start, stop)
+            found = SetSlice(array, start, stop)
         return found
 
-    def intersection(self, slices: list[Slice]) -> Slice:
+    def intersection(self, slices: list[SetSlice]) -> SetSlice:
         """Write the intersection of two sets or more. Of more than two, the smallest is intersected with the others in turn."""
         out, n = self.buffer(), self.name("size")
         if len(slices) == 2:
             self.line(f"{n} = common({self.pair(*slices)}, {out}, 0)")
-            return Slice(f"{out}r", "0", n)
+            return SetSlice(f"{out}r", "0", n)
         spare = self.buffer()
         sizes = [self.let("length", found.size) for found in slices]
         for i, size in enumerate(sizes):
@@ -246,27 +246,27 @@ class SetSource(SourceText):
                 for k, other in enumerate(others, start=len(slices) % 2):  # by turns, so that the last result is in `out`
                     into = spare if k % 2 else out
                     self.line(f"{n} = common({self.pair(found, other)}, {into}, 0)")
-                    found = Slice(f"{into}r", "0", n)
-        return Slice(f"{out}r", "0", n)
+                    found = SetSlice(f"{into}r", "0", n)
+        return SetSlice(f"{out}r", "0", n)
 
-    def tally_candidates(self, slices: list[Slice], loop: BoundLoop | None) -> None:
+    def tally_candidates(self, slices: list[SetSlice], loop: BoundLoop | None) -> None:
         """Write how candidates are counted: as many as the shortest list is long."""
         if loop is not None:
             sizes = ", ".join(found.size for found in slices)
             self.line(f"tally[{len(self.loops) + loop.number}] += {sizes if len(slices) == 1 else f'min({sizes})'}")
 
-    def pair(self, a: Slice, b: Slice) -> str:
+    def pair(self, a: SetSlice, b: SetSlice) -> str:
         """Return two sets as the arguments of `common`, which uses the marks of the first."""
         if b.marked != "False":
             a, b = b, a
         return f"{a.array}, {a.start}, {a.stop}, {a.marks}, {a.marked}, {b.array}, {b.start}, {b.stop}"
 
-    def slice_of(self, part: ExtensionList) -> Slice:
+    def slice_of(self, part: ExtensionList) -> SetSlice:
         """Write where a list lies."""
         trie = self.nest.tries[part.trie]
         values = self.array(trie.values)
         if not part.key:
-            return Slice(values, "0", f"len({values})")
+            return SetSlice(values, "0", f"len({values})")
         node = f"x{part.key[0]}"
         if trie.shards.count > 1 or trie.places is not None:
             node = f"{self.nodes(trie)}[{node}]"
@@ -280,11 +280,11 @@ class SetSource(SourceText):
             stop = self.let("stop", f"{offsets}[{node} + 1]{absent}")
         if part.after is not None:
             start = self.let("start", f"lower_bound({values}, {start}, {stop}, {part.after.source()})")
-        return Slice(values, start, stop)
+        return SetSlice(values, start, stop)
 
-    def cut(self, found: Slice, bounds: frozenset[Bound], part: ExtensionList | None = None) -> Slice:
+    def cut(self, found: SetSlice, bounds: frozenset[Bound], part: ExtensionList | None = None) -> SetSlice:
         """Write the stretch of a set within bounds; `part` is the list, if the set is a whole one."""
-        found = Slice(found.array, found.start, found.stop)
+        found = SetSlice(found.array, found.start, found.stop)
         for bound in sorted(bounds, key=str):
             code = self.code_of(bound)
             for end, more in _MOVED_ENDS[bound.op]:

@@ -48,7 +48,7 @@ MAX_SOURCE_LINES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SetSlice:
     """A set in the generated code, array[start:stop], with its marks and the variable that tells whether they are set."""
 
     array: str
@@ -76,8 +76,8 @@ class SourceText:
         self.arrays: dict[str, NDArray[Any]] = {"nothing": np.zeros(1, np.uint8)}
         self.known: dict[tuple[int, int, str], str] = {}
         self.constants: list[int] = []
-        self.scopes: list[dict[CodeSet, Slice]] = []
-        self.marked: list[Slice] = []
+        self.scopes: list[dict[CodeSet, SetSlice]] = []
+        self.marked: list[SetSlice] = []
         """The sets that are marked at this point."""
         self.domain = max(binder.size(a) for a in nest.attributes)
         self.code_type = code_type(self.domain)

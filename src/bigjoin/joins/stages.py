@@ -93,7 +93,7 @@ class CodeSet:
         return looser and self.lists <= part.lists and self.without <= part.without
 
 
-class Stage(NamedTuple):
+class SetStage(NamedTuple):
     """What is known of a loop's set once the loop at some depth has bound its value."""
 
     depth: int
@@ -113,7 +113,7 @@ class BoundLoop:
     checks: tuple[tuple[BoundExtender, bool], ...]
     chained: bool = False
     """Whether its first inner loop continues a chain, whose last loop adds to a counter or writes rows."""
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[SetStage] = field(default_factory=list)
     """Each a part of the one before; the last is the set of the loop. None: its values are all codes, or a counter has them."""
     inner: list[BoundLoop] = field(default_factory=list)
     counters: list[tuple[int, BoundLoop]] = field(default_factory=list)
@@ -209,7 +209,7 @@ def _limits_root(e: Extender) -> bool:
     return len(e.atom.attributes) == 1 or e.atom.version is Version.DELTA
 
 
-def _stages(loop: BoundLoop, lists: list[ExtensionList], without: list[ExtensionList], ordered: OrderedPairs) -> list[Stage]:
+def _stages(loop: BoundLoop, lists: list[ExtensionList], without: list[ExtensionList], ordered: OrderedPairs) -> list[SetStage]:
     if not lists:
         return []
     below = {Bound("<", p) for p in loop.path if (loop.position, p) in ordered}
@@ -222,5 +222,5 @@ def _stages(loop: BoundLoop, lists: list[ExtensionList], without: list[Extension
     for depth in sorted({max(first, each) for each in depths.values()}):
         known = {part for part, each in depths.items() if each <= depth}
         needed = {b for b in bounds & known if not b.follows_from(bounds & known, ordered)}
-        stages.append(Stage(depth, CodeSet(frozenset(lists) & known, frozenset(without) & known, frozenset(needed))))
+        stages.append(SetStage(depth, CodeSet(frozenset(lists) & known, frozenset(without) & known, frozenset(needed))))
     return stages

@@ -1,4 +1,4 @@
-"""Compare: keep or count the candidates of each prefix that filters allow."""
+"""Compare: keep or count the candidates of each prefix that satisfy comparisons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compare_extensions(ranks, operator, others, candidates, begins, lengths):
 
 @kernel
 def count_differing(prefixes, rows, candidates, begins, lengths):
-    """Return how many candidates differ from the codes of their prefix in some rows, by looking those codes up."""
+    """Return how many candidates differ from the codes that their prefix has in some rows; those codes are searched for."""
     total = 0
     for i in range(len(begins)):
         begin = begins[i]
@@ -43,7 +43,7 @@ def count_differing(prefixes, rows, candidates, begins, lengths):
 
 @kernel
 def count_compared(ranks, by_code, operators, others, candidates, begins, lengths):
-    """Return how many candidates satisfy every comparison f: of their code or else their rank, with others[f, i]."""
+    """Return how many candidates satisfy every comparison f, of their code or else their rank with others[f, i]."""
     total = 0
     for i in range(len(begins)):
         for k in range(begins[i], begins[i] + lengths[i]):

@@ -18,7 +18,7 @@ def list_common(first_offsets, first_values, a, offsets, values, b, buffer):
 
 @kernel
 def common_sizes(first_offsets, first_values, first_nodes, offsets, values, nodes, buffer, draws, sizes, drawn):
-    """Set sizes[i] to how many codes two lists share, and drawn[i] to one of them (number draws[i] of a thousand), or -1."""
+    """Set sizes[i] to how many codes two lists share, and drawn[i] to the one at draws[i] thousandths of them, or -1."""
     for i in range(len(nodes)):
         n = list_common(first_offsets, first_values, first_nodes[i], offsets, values, nodes[i], buffer)
         sizes[i] = n

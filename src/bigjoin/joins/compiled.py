@@ -20,7 +20,6 @@ from bigjoin.index.trie import Codes, Trie
 from bigjoin.joins.bind import Binder, Relations
 from bigjoin.joins.count_source import CountSource
 from bigjoin.joins.list_source import ListSource
-from bigjoin.joins.stages import BoundLoop
 from bigjoin.kernels.generated import load
 from bigjoin.query.nest import Term as Nest
 from bigjoin.query.query import Query
@@ -48,15 +47,16 @@ class MatchRows:
 class Executable(Protocol):
     """A plan bound to an index, to be executed range by range: as compiled loops, or on batches (`batched.py`)."""
 
+    @property
+    def tally(self) -> NDArray[np.int64]:
+        """How many prefixes each loop or step of a count had so far, and then how many candidates each had."""
+
     def ranges(self, parts: int) -> list[Range]:
         """Cut the seeds into at most `parts` ranges of about equal work."""
 
 
 class CountExecutable(Executable, Protocol):
     """An executable that counts."""
-
-    tally: NDArray[np.int64]
-    """How many prefixes each loop or step had so far, and then how many candidates each had."""
 
     def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = ...) -> int:
         """Return the count for some ranges of seeds."""
@@ -230,20 +230,11 @@ def _work(generator: CountSource, trie: Trie, positions: NDArray[np.int64]) -> N
     """Estimate the work behind some tuples of the trie that the root's codes lead to."""
     values = trie.levels[0].values[positions]
     work = np.ones(len(positions))
-    child = next(iter(generator.root.heads), None)
-    grown = _next_trie(generator, child) if child is not None else None
-    codes = 0 if grown is None else grown.nodes_stored if grown.places is None else len(grown.places)
-    if grown is not None and int(values.max()) < codes:  # otherwise they belong to another domain
-        offsets = grown.levels[0].offsets
-        nodes = grown.nodes([values], len(values)).astype(np.int64)
-        work += offsets[nodes + 1] - offsets[nodes]
-    return work
-
-
-def _next_trie(generator: CountSource, child: BoundLoop) -> Trie | None:
-    """Return the trie that the first loop inside a child of the root reads by the child's attribute."""
-    for loop in child.walk():
-        for part in (part for stage in loop.stages for part in stage.codes.lists):
-            if loop is not child and part.key[:1] == (child.position,):
-                return generator.nest.tries[part.trie]
-    return None
+    child = generator.root.heads[0]
+    inner = (loop for loop in child.walk() if loop is not child)
+    lists = (part for loop in inner for stage in loop.stages for part in stage.codes.lists)
+    read = next((generator.nest.tries[part.trie] for part in lists if part.key[:1] == (child.position,)), None)
+    if read is None or int(values.max()) >= (read.nodes_stored if read.places is None else len(read.places)):
+        return work  # nothing is read by these values, or only something that has codes of another domain
+    offsets, nodes = read.levels[0].offsets, read.nodes([values], len(values)).astype(np.int64)
+    return work + (offsets[nodes + 1] - offsets[nodes])

@@ -7,6 +7,7 @@ loop, how many values the loop went through, and behind those, loop by loop agai
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -212,10 +213,8 @@ class CountSource(SetSource):
         """Return a product as an expression."""
         if not self.modular:
             return " * ".join(factors) or "1"
-        product = "1"
-        for i, factor in enumerate(factors):
-            product = f"({factor} % prime)" if i == 0 else f"({product} * ({factor} % prime) % prime)"
-        return product
+        remainders = [f"({factor} % prime)" for factor in factors] or ["1"]
+        return reduce(lambda product, factor: f"({product} * {factor} % prime)", remainders)
 
     def add(self, total: str, factors: list[str]) -> None:
         """Write the addition of a product."""

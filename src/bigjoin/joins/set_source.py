@@ -99,7 +99,7 @@ class SetSource(SourceText):
             trie, _ = self.seeds
             self.line(f"{x} = int64({'n' if trie is None or trie.shards.count == 1 else f'{self.codes(trie)}[n]'})")
             return
-        tries = [self.nest.tries[part.trie] for part in self.root.extensions.lists]
+        tries = [self.nest.tries[number] for number in sorted(part.trie for part in self.root.extensions.lists)]
         first, *others = [self.array(trie.values) for trie in sorted(tries, key=len)]
         self.line(f"{x} = int64({first}[n])")
         for values in others:
@@ -164,8 +164,8 @@ class SetSource(SourceText):
         """Mark the sets of a depth that deeper lists are intersected with, while the code written inside runs."""
         level, outer = self.level, len(self.marked)
         pairs = [pair for head in heads for loop in head.walk() for pair in pairwise(loop.stages)]
-        shrinking = [stage for stage, later in pairs if len(later.codes.lists) > len(stage.codes.lists)]
-        for codes in (stage.codes for stage in shrinking if stage.depth == depth):
+        met_later = [stage for stage, later in pairs if len(later.codes.lists) > len(stage.codes.lists)]
+        for codes in (stage.codes for stage in met_later if stage.depth == depth):
             found = self.lookup(codes)
             if found is not None and found.marked == "False":
                 marks = self.derived(f"marks{len(self.marked)}", lambda: np.zeros(self.domain, np.uint8))
@@ -203,8 +203,8 @@ class SetSource(SourceText):
         The first is the smallest set already written that the wanted one is a part of, if there is one.
         """
         known = [item for scope in self.scopes for item in scope.items() if item[0].holds_all_of(wanted, self.nest.ordered)]
-        known.sort(key=lambda item: (len(item[0].lists), len(item[0].without), len(item[0].bounds)))
-        base, slices = (known[-1][0], [known[-1][1]]) if known else (CodeSet(), [])
+        known.sort(key=lambda item: (len(item[0].lists), len(item[0].without), len(item[0].bounds)), reverse=True)
+        base, slices = (known[0][0], [known[0][1]]) if known else (CodeSet(), [])
         new = sorted(wanted.lists - base.lists, key=lambda part: (part.trie, part.key))
         slices += [self.cut(self.slice_of(part), wanted.bounds, part) for part in new]
         if not new and base.bounds != wanted.bounds:

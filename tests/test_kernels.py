@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from bigjoin.index.trie import build_trie
 from bigjoin.kernels.compare import compare_extensions, count_differing
 from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import gallop, lower_bound
+from bigjoin.kernels.patch import patch_lists
 from bigjoin.kernels.sets import GALLOP_RATIO
 
 NONE = np.empty(0, np.uint32)
@@ -64,6 +66,24 @@ def test_intersecting_and_excluding_are_set_operations(seed, longest):
     exclude_extensions(offsets, values, nodes, NONE, NONE, kept, begins, lengths)
     for i in range(count):
         assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(before[i] - held[i])
+
+
+@pytest.mark.parametrize("insert", [True, False])
+@pytest.mark.parametrize("seed", range(20))
+def test_patched_lists_have_codes_inserted_or_deleted(seed, insert):
+    rng = np.random.default_rng(seed)
+    domain, count = 40, 5
+    offsets, values = lists(rng, rng.integers(1, 20, count), domain)
+    held = [values[a:b] for a, b in pairwise(offsets)]
+    pools = [np.setdiff1d(np.arange(domain), some) if insert else some for some in held]
+    changes = [np.sort(rng.choice(pool, rng.integers(0, len(pool) + 1), replace=False)) for pool in pools]
+    wanted = [(np.union1d if insert else np.setdiff1d)(*pair).tolist() for pair in zip(held, changes, strict=True)]
+    starts = np.cumsum([0, *map(len, changes)])
+    begins = np.cumsum([0, *map(len, wanted)])
+    patched = np.empty(begins[-1], np.uint32)
+    changed = np.concatenate(changes).astype(np.uint32)
+    patch_lists(offsets, values, np.arange(count, dtype=np.uint32), starts, changed, insert, begins[:-1], patched)
+    assert [patched[a:b].tolist() for a, b in pairwise(begins)] == wanted
 
 
 @pytest.mark.parametrize("operator", range(6))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from bigjoin.indexing import build_index
-from bigjoin.joins import compiled
+from bigjoin.joins import compiled, set_source
 from bigjoin.joins.bind import bind
 from bigjoin.joins.compiled import Counting
 from bigjoin.joins.count_source import CountSource
@@ -88,6 +88,16 @@ def test_generated_source_holds_nothing_of_the_query(tmp_path):
     )
     counting = Counting(count_plan(query, index.statistics).terms[0], query, index)
     assert not any(word in counting.source for word in ("password", "other", "secret", "31337", "amount"))
+
+
+def test_the_function_that_the_documentation_shows_is_the_one_that_is_written(tmp_path):
+    """All but its tallies, which the documentation leaves out."""
+    index, query = scattered(False, tmp_path), parse("triangle", unique=True)
+    counting = Counting(count_plan(query, UNDIRECTED).terms[0], query, index)
+    written = [line for line in counting.source.splitlines() if "tally" not in line]
+    shown = [line.partition("#")[0].rstrip() for line in set_source.__doc__.splitlines() if line.startswith("    ")]
+    assert len(shown) > 10
+    assert "\n".join(shown) in "\n".join(written)
 
 
 def test_compiled_functions_are_found_by_later_processes(tmp_path):

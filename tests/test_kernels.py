@@ -15,7 +15,7 @@ from bigjoin.kernels.compare import compare_extensions, count_differing
 from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import gallop, lower_bound
 from bigjoin.kernels.patch import patch_lists
-from bigjoin.kernels.sets import GALLOP_RATIO
+from bigjoin.kernels.sets import GALLOP_RATIO, common
 
 NONE = np.empty(0, np.uint32)
 
@@ -66,6 +66,24 @@ def test_intersecting_and_excluding_are_set_operations(seed, longest):
     exclude_extensions(offsets, values, nodes, NONE, NONE, kept, begins, lengths)
     for i in range(count):
         assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(before[i] - held[i])
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("sizes", [(0, 9), (9, 0), (30, 40), (5, 400), (400, 5)])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_two_sets_share_is_written_counted_or_kept_in_place(seed, sizes, marked):
+    rng = np.random.default_rng(seed)
+    (_, first, last), values = lists(rng, [7, sizes[0]], 500)
+    others = lists(rng, [sizes[1]], 500)[1]
+    marks = np.zeros(500, np.uint8)
+    marks[values[first:last]] = marked
+    wanted = np.intersect1d(values[first:last], others).tolist()
+    operands = (values, first, last, marks, marked, others, 0, len(others))
+    out = np.empty(500, np.uint32)
+    assert common(*operands, None, 3) == common(*operands, out, 3) == 3 + len(wanted)
+    assert out[3 : 3 + len(wanted)].tolist() == wanted
+    end = common(*operands, values, first)
+    assert values[first:end].tolist() == wanted
 
 
 @pytest.mark.parametrize("insert", [True, False])

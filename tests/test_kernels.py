@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from bigjoin.index.trie import build_trie
 from bigjoin.kernels.compare import compare_extensions, count_differing
-from bigjoin.kernels.intersect import GALLOP, exclude_extensions, intersect_extensions
+from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import gallop, lower_bound
+from bigjoin.kernels.patch import patch_lists
+from bigjoin.kernels.sets import GALLOP_RATIO, common
 
 NONE = np.empty(0, np.uint32)
 
@@ -33,7 +36,7 @@ def test_searches_find_the_first_position_not_below(seed):
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("longest", [3, 3 * GALLOP, 40 * GALLOP])
+@pytest.mark.parametrize("longest", [3, 3 * GALLOP_RATIO, 40 * GALLOP_RATIO])
 def test_intersecting_and_excluding_are_set_operations(seed, longest):
     rng = np.random.default_rng(seed)
     domain, count = 1000, 12
@@ -54,10 +57,51 @@ def test_intersecting_and_excluding_are_set_operations(seed, longest):
         assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(wanted)
     assert not marks.any()
 
+    counts = np.empty(count, np.int64)
+    count_intersections(offsets, values, nodes, NONE, NONE, marks, candidates, begins, sizes, counts)
+    assert counts.tolist() == [len(before[i] & held[i]) for i in range(count)]
+    assert not marks.any()
+
     kept, lengths = candidates.copy(), sizes.copy()
     exclude_extensions(offsets, values, nodes, NONE, NONE, kept, begins, lengths)
     for i in range(count):
         assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(before[i] - held[i])
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("sizes", [(0, 9), (9, 0), (30, 40), (5, 400), (400, 5)])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_two_sets_share_is_written_counted_or_kept_in_place(seed, sizes, marked):
+    rng = np.random.default_rng(seed)
+    (_, first, last), values = lists(rng, [7, sizes[0]], 500)
+    others = lists(rng, [sizes[1]], 500)[1]
+    marks = np.zeros(500, np.uint8)
+    marks[values[first:last]] = marked
+    wanted = np.intersect1d(values[first:last], others).tolist()
+    operands = (values, first, last, marks, marked, others, 0, len(others))
+    out = np.empty(500, np.uint32)
+    assert common(*operands, None, 3) == common(*operands, out, 3) == 3 + len(wanted)
+    assert out[3 : 3 + len(wanted)].tolist() == wanted
+    end = common(*operands, values, first)
+    assert values[first:end].tolist() == wanted
+
+
+@pytest.mark.parametrize("insert", [True, False])
+@pytest.mark.parametrize("seed", range(20))
+def test_patched_lists_have_codes_inserted_or_deleted(seed, insert):
+    rng = np.random.default_rng(seed)
+    domain, count = 40, 5
+    offsets, values = lists(rng, rng.integers(1, 20, count), domain)
+    held = [values[a:b] for a, b in pairwise(offsets)]
+    pools = [np.setdiff1d(np.arange(domain), some) if insert else some for some in held]
+    changes = [np.sort(rng.choice(pool, rng.integers(0, len(pool) + 1), replace=False)) for pool in pools]
+    wanted = [(np.union1d if insert else np.setdiff1d)(*pair).tolist() for pair in zip(held, changes, strict=True)]
+    starts = np.cumsum([0, *map(len, changes)])
+    begins = np.cumsum([0, *map(len, wanted)])
+    patched = np.empty(begins[-1], np.uint32)
+    changed = np.concatenate(changes).astype(np.uint32)
+    patch_lists(offsets, values, np.arange(count, dtype=np.uint32), starts, changed, insert, begins[:-1], patched)
+    assert [patched[a:b].tolist() for a, b in pairwise(begins)] == wanted
 
 
 @pytest.mark.parametrize("operator", range(6))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from bigjoin.indexing import build_index
-from bigjoin.joins import compiled
+from bigjoin.joins import compiled, set_source
 from bigjoin.joins.bind import bind
 from bigjoin.joins.compiled import Counting
 from bigjoin.joins.count_source import CountSource
@@ -90,6 +90,16 @@ def test_generated_source_holds_nothing_of_the_query(tmp_path):
     assert not any(word in counting.source for word in ("password", "other", "secret", "31337", "amount"))
 
 
+def test_the_function_that_the_documentation_shows_is_the_one_that_is_written(tmp_path):
+    """All but its tallies, which the documentation leaves out."""
+    index, query = scattered(False, tmp_path), parse("triangle", unique=True)
+    counting = Counting(count_plan(query, UNDIRECTED).terms[0], query, index)
+    written = [line for line in counting.source.splitlines() if "tally" not in line]
+    shown = [line.partition("#")[0].rstrip() for line in set_source.__doc__.splitlines() if line.startswith("    ")]
+    assert len(shown) > 10
+    assert "\n".join(shown) in "\n".join(written)
+
+
 def test_compiled_functions_are_found_by_later_processes(tmp_path):
     """The second process compiles nothing, neither the plan nor what it calls."""
     build_index(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), tmp_path / "index")
@@ -134,7 +144,7 @@ def test_counts_beyond_64_bits_are_those_of_the_plain_way(tmp_path):
     with mock.patch.object(compiled, "load", interpreted):
         assert counting._count_by_primes(counting.ranges(2), 10**30) == counting.count(counting.ranges(2))
         assert counting.count(counting.ranges(2)) == sum(d**8 for d in degrees)
-    assert "prime" in CountSource(plan.terms[0], counting.binder, modular=True).counting()
+    assert "prime" in CountSource(plan.terms[0], counting.binder, modular=True).function()
 
 
 @pytest.mark.parametrize("name", ["diamond", "house", "5-cycle", "6-cycle", "bowtie"])
@@ -143,7 +153,7 @@ def test_the_bound_on_a_count_is_close_enough_to_add_up_in_64_bits(name, tmp_pat
     index, _ = star(2000, tmp_path)
     for query in (parse(name), parse(name, unique=True)):
         for term in count_plan(query, index.statistics).terms:
-            assert Counting(term, query, index)._bounds()[0] < compiled.FITS
+            assert Counting(term, query, index)._bounds()[0] < compiled.MAX_INT64_COUNT
 
 
 def test_a_long_path_is_counted_by_values_that_are_kept(tmp_path):

@@ -54,7 +54,7 @@ def loops_as_python(monkeypatch):
 
 def on_batches(monkeypatch):
     """Have everything be too large to be compiled."""
-    monkeypatch.setattr(source_text, "LONGEST", 0)
+    monkeypatch.setattr(source_text, "MAX_SOURCE_LINES", 0)
 
 
 def counted(question, index):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Trie
 from bigjoin.kernels.sample import common_sizes, continued_sizes
-from bigjoin.kernels.sets import SCAN
+from bigjoin.kernels.sets import SCAN_RATIO
 
 SAMPLE = 1024
 SEED = 1
@@ -82,4 +82,4 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
 def _scanned(marked: NDArray[Any], scanned: NDArray[Any]) -> float:
     """Return what intersecting lists costs on average: a scan of the second, or searches in it for a short first one."""
     steps = np.log2(2 + scanned / np.maximum(marked, 1))
-    return float(np.where(scanned <= SCAN * marked, scanned, 2 * marked * steps).mean())
+    return float(np.where(scanned <= SCAN_RATIO * marked, scanned, 2 * marked * steps).mean())

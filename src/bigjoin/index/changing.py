@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes, Level, Trie, levels_of
-from bigjoin.kernels.patch import copy_lists, delete_from_lists, insert_into_lists
+from bigjoin.kernels.patch import copy_lists, patch_lists
 from bigjoin.storage.arena import Growing
 
 NODES = np.uint32
@@ -132,10 +132,9 @@ class ChangingTrie:
         lengths = now + np.diff(starts) if insert else now - np.diff(starts)
         self.longest = max(self.longest, int(lengths.max()))
         ends = values.used + np.cumsum(lengths)
-        write = insert_into_lists if insert else delete_from_lists
         first, known = offsets.used - 1, (offsets.filled, values.filled)
         patched = values.extend(int(lengths.sum()))
-        write(*known, nodes, starts, columns[0], np.cumsum(lengths) - lengths, patched)
+        patch_lists(*known, nodes, starts, columns[0], insert, np.cumsum(lengths) - lengths, patched)
         offsets.extend(len(ends))[:] = ends
         return first
 

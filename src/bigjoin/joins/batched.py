@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from bigjoin.joins.bind import Relations, bind
-from bigjoin.joins.compiled import Range, Rows
+from bigjoin.joins.compiled import MatchRows, Range
 from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.query.plan import Plan
@@ -39,11 +39,11 @@ class Batched:
         self.tally += np.array([*join.tally.prefixes, *join.tally.candidates])
         return join.tally.matches
 
-    def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[Rows]:
+    def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[MatchRows]:
         """Give the matches of ranges of seeds, at most `size` at a time."""
         width = len(self.attributes)
         for first, last, *_ in ranges:
             for found in GenericJoin(self.plan, counting=False, batch_size=size).matches([(first, last)]):
                 ones = np.ones(found.shape[1], np.int64)
-                yield Rows(found[:width], tuple((ones, tail) for tail in found[width:]))
+                yield MatchRows(found[:width], tuple((ones, tail) for tail in found[width:]))
             progress(1)

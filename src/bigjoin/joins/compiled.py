@@ -1,18 +1,17 @@
-"""Run a nest as compiled loops: the fast execution of the plan that `generic_join` runs on batches.
+"""Execute a nest as compiled loops: the fast form of the plan that `generic_join` executes on batches.
 
-The seeds of a run are the codes of the root's attribute; where one loop alone hangs on it, a hub's list may be cut between
-ranges. Counts are exact however large they are: a value that belongs to one code of the root fits 64 bits, or else the count
-is found modulo several primes and put together again; sums over codes are Python's integers.
+The seeds are the codes of the root's attribute, cut into ranges; if only one loop hangs on the root, a range may also end
+within the list of a hub. Counts are exact however large they are: what belongs to one code of the root fits into 64 bits, or
+else the count is found modulo several primes and put together from the remainders; sums over codes are Python integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from math import isqrt
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,136 +20,168 @@ from bigjoin.index.trie import Codes, Trie
 from bigjoin.joins.bind import Binder, Relations
 from bigjoin.joins.count_source import CountSource
 from bigjoin.joins.list_source import ListSource
-from bigjoin.joins.set_source import SetSource
-from bigjoin.joins.stages import BoundLoop
 from bigjoin.kernels.generated import load
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Term as Nest
 from bigjoin.query.query import Query
 
-SAMPLE = 1 << 16
-"""Seeds that are looked at to estimate where the work lies."""
+SAMPLED_POSITIONS = 1 << 16
+"""Tuples behind the seeds whose work is estimated, to cut ranges of equal work."""
 
-Range = tuple[int, int, int, int]
-"""(first, last, low, high): codes first..last - 1 of the root, of whose lists the stretch from low to high is meant."""
-
-
-FITS = 1 << 62
+MAX_INT64_COUNT = 1 << 62
 """Counts below this are added up in 64 bits."""
 
+_NO_LIMIT = int(np.iinfo(np.int64).max)
 
-class Counting:
-    """A term bound to an index and compiled. `tally` holds the prefixes of each loop, and then the candidates of each."""
-
-    def __init__(self, term: Term, query: Query, index: Relations) -> None:
-        self.binder = Binder(query, term.attributes, index)
-        self.term = term
-        self.generator = CountSource(term, self.binder)
-        self.source = self.generator.counting()
-        self.tally = np.zeros(2 * self.generator.loops, np.int64)
-
-    def ranges(self, parts: int) -> list[Range]:
-        """Cut the seeds into at most `parts` ranges of about equal work."""
-        return equal_ranges(self.generator, parts)
-
-    def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
-        """Return the count for some ranges of seeds, and say after each that it is done."""
-        each, whole = self._bounds()
-        if each >= FITS:
-            return self._count_by_primes(list(ranges), min(each * self._seeds(), whole))
-        run = self._function(self.generator, self.source)
-        # So many codes of the root that their sum fits.
-        most = max(1, FITS // each) if whole >= FITS else FITS
-        total = 0
-        for first, last, low, high in ranges:
-            for start in range(first, last, most):
-                total += int(run(start, min(last, start + most), low, high))
-            progress(1)
-        return total
-
-    def _count_by_primes(self, ranges: list[Range], bound: int) -> int:
-        """Count modulo several primes, whose product is beyond any count, and put the count together."""
-        total, product = 0, 1
-        for prime in _primes():
-            generator = CountSource(self.term, self.binder, modular=True)
-            run = self._function(generator, generator.counting(), prime)
-            rest = sum(int(run(*r)) for r in ranges) % prime
-            total += product * ((rest - total) * pow(product, -1, prime) % prime)
-            product *= prime
-            if product > bound:
-                return total
-        raise AssertionError("there are enough primes")
-
-    def _function(self, generator: SetSource, source: str, *more: int) -> Callable[..., Any]:
-        constants = np.array(generator.constants or [0], np.int64)
-        return partial(_call, load(source), (self.tally, constants, *more, *generator.arrays.values()))
-
-    def _seeds(self) -> int:
-        return self.binder.size(self.term.root.attribute)
-
-    def _bounds(self) -> tuple[int, int]:
-        """Return what the count cannot exceed: for one code of the root, and in all.
-
-        A loop has at most as many values as its longest list; and all matches are at most the product of relations that cover
-        the attributes.
-        """
-        each = self.generator.most_inside(self.generator.root)
-        weights = [loop.weights for loop in self.term.root.walk()]
-        whole = each * max(1, self._seeds())
-        if all(len(set(numbers)) == len(numbers) for numbers in weights):  # else a counter stands for several attributes
-            uncovered, cover = set(self.term.attributes), 1
-            atoms = [e.atom for loop in self.term.root.walk() for e in loop.step.extenders]
-            while uncovered:
-                atom = max(atoms, key=lambda atom: len(uncovered & set(atom.attributes)))
-                uncovered -= set(atom.attributes)
-                cover *= max(1, self.binder.index.statistics.of(atom).tuples)
-            whole = min(whole, cover)
-        return each, whole
+Range = tuple[int, int, int, int]
+"""(first, last, low, high): codes first..last - 1 of the root, and of their lists only the stretch from low to high."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Prefixes, a row an attribute and a column a prefix; for each tail, how many values each prefix has, and all values."""
+class MatchRows:
+    """Prefixes, a row per attribute and a column per prefix; for each tail, how many values each prefix has, and all values."""
 
     prefixes: Codes
     tails: tuple[tuple[NDArray[np.int64], Codes], ...] = ()
 
 
-class Listing:
-    """A chain of loops, perhaps with tails side by side at its end, bound to an index and compiled, to find matches."""
+class Executable(Protocol):
+    """A plan bound to an index, to be executed range by range: as compiled loops, or on batches (`batched.py`)."""
 
-    def __init__(self, term: Term, query: Query, index: Relations, *, factorized: bool = False) -> None:
-        self.generator = ListSource(term, Binder(query, term.attributes, index), factorized=factorized)
-        self.source = self.generator.listing()
-        self.tails = [loop.loop.attribute for loop in self.generator.tails]
-        self.attributes = [a for a in term.attributes if a not in self.tails]
+    @property
+    def tally(self) -> NDArray[np.int64]:
+        """How many prefixes each loop or step of a count had so far, and then how many candidates each had."""
 
     def ranges(self, parts: int) -> list[Range]:
         """Cut the seeds into at most `parts` ranges of about equal work."""
-        return equal_ranges(self.generator, parts)
 
-    def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[Rows]:
-        """Give the matches of ranges of seeds, at most `size` prefixes at a time; what is given is overwritten by the next."""
-        generator, function = self.generator, load(self.source)
-        out = np.empty((len(self.attributes), size), generator.code_type)
+
+class CountExecutable(Executable, Protocol):
+    """An executable that counts."""
+
+    def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = ...) -> int:
+        """Return the count for some ranges of seeds."""
+
+
+class ListExecutable(Executable, Protocol):
+    """An executable that lists matches."""
+
+    attributes: list[str]
+    """Those of the prefixes, in their order; those of the tails follow."""
+
+    def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = ...) -> Iterator[MatchRows]:
+        """Give the matches of ranges of seeds, at most `size` prefixes at a time."""
+
+
+class _Compiled:
+    """A nest bound to an index and written as the source of one function, which is compiled when it is first called."""
+
+    def __init__(self, generator: CountSource) -> None:
+        self.generator = generator
+        self.source = generator.function()
+        self.tally = np.zeros(2 * len(generator.loops), np.int64)
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the function is too large to compile, and the plan should be executed on batches instead."""
+        return self.generator.is_too_large
+
+    def ranges(self, parts: int) -> list[Range]:
+        """Cut the seeds into at most `parts` ranges of about equal work."""
+        return _ranges_of_equal_work(self.generator, parts)
+
+    def _function(self, *more: NDArray[np.generic] | int) -> Callable[..., int]:
+        """Return the function of a range, given the arguments between the constants and the arrays."""
+        function, constants = load(self.source), np.array(self.generator.constants or [0], np.int64)
+        arguments = (self.tally, constants, *more, *self.generator.arrays.values())
+        return lambda *bounds: int(function(*bounds, *arguments))
+
+
+class Counting(_Compiled):
+    """A nest bound to an index and compiled to count matches."""
+
+    def __init__(self, nest: Nest, query: Query, index: Relations) -> None:
+        self.nest, self.binder = nest, Binder(query, nest.attributes, index)
+        super().__init__(CountSource(nest, self.binder))
+
+    def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
+        """Return the count for some ranges of seeds, and report each range when it is done."""
+        per_code, whole = self._bounds()
+        if per_code >= MAX_INT64_COUNT:
+            return self._count_by_primes(list(ranges), min(per_code * self._seeds(), whole))
+        function = self._function()
+        # As many codes of the root as can be added up in 64 bits.
+        codes = max(1, MAX_INT64_COUNT // per_code) if whole >= MAX_INT64_COUNT else MAX_INT64_COUNT
+        total = 0
+        for first, last, low, high in ranges:
+            for start in range(first, last, codes):
+                total += function(start, min(last, start + codes), low, high)
+            progress(1)
+        return total
+
+    def _count_by_primes(self, ranges: list[Range], bound: int) -> int:
+        """Count modulo primes until their product exceeds a bound on the count, and put the count together."""
+        total, product = 0, 1
+        for prime in _primes():
+            modular = _Compiled(CountSource(self.nest, self.binder, modular=True))
+            modular.tally = self.tally
+            function = modular._function(prime)
+            remainder = sum(function(*bounds) for bounds in ranges) % prime
+            total += product * ((remainder - total) * pow(product, -1, prime) % prime)
+            product *= prime
+            if product > bound:
+                return total
+        raise AssertionError("there are enough primes")
+
+    def _seeds(self) -> int:
+        return self.binder.size(self.nest.root.attribute)
+
+    def _bounds(self) -> tuple[int, int]:
+        """Return what the count cannot exceed: for one code of the root, and in all.
+
+        A loop has at most as many values as its longest list, and there are at most as many matches as the product of the sizes
+        of relations that cover all attributes.
+        """
+        per_code = self.generator.most_inside(self.generator.root)
+        whole = per_code * max(1, self._seeds())
+        loops = list(self.nest.root.walk())
+        if any(len(set(loop.weights)) < len(loop.weights) for loop in loops):  # one counter stands for several attributes
+            return per_code, whole
+        uncovered, cover = set(self.nest.attributes), 1
+        atoms = [e.atom for loop in loops for e in loop.step.extenders]
+        while uncovered:
+            atom = max(atoms, key=lambda atom: len(uncovered & set(atom.attributes)))
+            uncovered -= set(atom.attributes)
+            cover *= max(1, self.binder.index.statistics.of(atom).tuples)
+        return per_code, min(whole, cover)
+
+
+class Listing(_Compiled):
+    """A chain of loops, perhaps with tails side by side at its end, bound to an index and compiled to list matches."""
+
+    def __init__(self, nest: Nest, query: Query, index: Relations, *, factorized: bool = False) -> None:
+        generator = ListSource(nest, Binder(query, nest.attributes, index), factorized=factorized)
+        super().__init__(generator)
+        self.tails = [tail.loop.attribute for tail in generator.tails]
+        self.attributes = [a for a in nest.attributes if a not in self.tails]
+
+    def rows(self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None) -> Iterator[MatchRows]:
+        """Give the matches of ranges of seeds, at most `size` prefixes at a time; the next rows overwrite them."""
+        code_type = self.generator.code_type
+        out = np.empty((len(self.attributes), size), code_type)
         state = np.zeros(len(self.attributes) + 2, np.int64)
-        space = max(generator.longest, size)
-        tails = [(np.empty(size, np.int64), np.empty(space, generator.code_type)) for _ in self.tails]
-        tally, constants = np.zeros(2 * generator.loops, np.int64), np.array(generator.constants or [0], np.int64)
-        spaces = [array for pair in tails for array in pair]
+        space = max([*self.generator.max_lengths, size])
+        tails = [(np.empty(size, np.int64), np.empty(space, code_type)) for _ in self.tails]
+        function = self._function(out, state, *(array for tail in tails for array in tail))
         for bounds in ranges:
             state[0] = 0
             while True:
-                filled = int(function(*bounds, tally, constants, out, state, *spaces, *generator.arrays.values()))
+                filled = function(*bounds)
                 if filled:
                     lists = tuple((lengths[:filled], values[: int(lengths[:filled].sum())]) for lengths, values in tails)
-                    yield Rows(out[:, :filled], lists)
+                    yield MatchRows(out[:, :filled], lists)
                 if not state[0]:
                     break
             progress(1)
-
-
-def _call(function: Callable[..., Any], arguments: tuple[Any, ...], *bounds: int) -> int:
-    return int(function(*bounds, *arguments))
 
 
 def _primes() -> Iterator[int]:
@@ -160,59 +191,50 @@ def _primes() -> Iterator[int]:
             yield number
 
 
-def equal_ranges(generator: SetSource, parts: int) -> list[Range]:
-    """Cut the seeds into ranges of about equal work: that of a seed is one, and the list that is read next for each value."""
-    root = generator.root
-    trie, divisible = generator.seeds
-    far = np.iinfo(np.int64).max
+def _ranges_of_equal_work(generator: CountSource, parts: int) -> list[Range]:
+    """Cut the seeds into ranges. The work of a seed is estimated as one, plus the length of the list that is read next."""
+    root, (trie, divisible) = generator.root, generator.seeds
     window = root.condition.window
     if window.empty or len(set(window.codes)) > 1:
         return []
-    if (root.stages and not divisible) or trie is None:
-        sizes = [len(generator.tries.all[part.trie]) for _, found in root.stages for part in found.lists]
-        last = min(sizes, default=generator.binder.size(generator.binder.order[root.position]))
-        bounds = np.unique(np.linspace(0, last, parts + 1).astype(np.int64))
-        return [(int(a), int(b), 0, far) for a, b in pairwise(bounds)]
-    offsets = trie.levels[0].offsets[1:] if root.stages else trie.levels[0].offsets  # a delta's first list has no key
+    if trie is None or (root.stages and not divisible):
+        sizes = [len(generator.nest.tries[part.trie]) for stage in root.stages for part in stage.codes.lists]
+        codes = min(sizes, default=generator.binder.size(generator.binder.order[root.position]))
+        return _between(np.linspace(0, codes, parts + 1).astype(np.int64))
+    offsets = trie.levels[0].offsets[1:] if root.stages else trie.levels[0].offsets  # the first list of a delta has no key
     first, last = 0, len(offsets) - 1
     if window.codes and not root.stages:
         first = int(trie.nodes([np.array(window.codes[:1])], 1)[0])
         last = first + 1
     low, high = int(offsets[first]), int(offsets[last])
-    positions = np.arange(low, high, -(-(high - low) // SAMPLE) or 1)
+    positions = np.arange(low, high, -(-(high - low) // SAMPLED_POSITIONS) or 1)
     if not len(positions):
-        return [(first, last, 0, far)]
-    total = np.cumsum(_work(generator, trie, positions))
-    cuts = positions[np.searchsorted(total, total[-1] * np.arange(1, parts) / parts)]
-    nodes = np.searchsorted(offsets, cuts, side="right") - 1
+        return _between(np.array([first, last]))
+    work = np.cumsum(_work(generator, trie, positions))
+    cuts = positions[np.searchsorted(work, work[-1] * np.arange(1, parts) / parts)]
     if not divisible:
-        bounds = np.unique(np.concatenate([[first], np.clip(nodes, first, last), [last]]))
-        return [(int(a), int(b), 0, far) for a, b in pairwise(bounds)]
+        nodes = np.searchsorted(offsets, cuts, side="right") - 1
+        return _between(np.concatenate([[first], np.clip(nodes, first, last), [last]]))
     ends = np.unique(np.concatenate([[low], cuts, [high]]))
     firsts = np.searchsorted(offsets, ends[:-1], side="right") - 1
     lasts = np.searchsorted(offsets, ends[1:], side="left")
-    return [(int(f), int(n), int(a), int(b)) for f, n, a, b in zip(firsts, lasts, ends[:-1], ends[1:], strict=True)]
+    return list(zip(firsts.tolist(), lasts.tolist(), ends[:-1].tolist(), ends[1:].tolist(), strict=True))
 
 
-def _work(generator: SetSource, trie: Trie, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Estimate the work behind tuples of the seed."""
+def _between(bounds: NDArray[np.int64]) -> list[Range]:
+    """Return the ranges between bounds, with whole lists."""
+    return [(first, last, 0, _NO_LIMIT) for first, last in pairwise(np.unique(bounds).tolist())]
+
+
+def _work(generator: CountSource, trie: Trie, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Estimate the work behind some tuples of the trie that the root's codes lead to."""
     values = trie.levels[0].values[positions]
     work = np.ones(len(positions))
-    child = next(iter(generator.root.heads), None)
-    grown = _next_list(generator, child) if child is not None else None
-    codes = 0 if grown is None else grown.nodes_stored if grown.places is None else len(grown.places)
-    if grown is not None and int(values.max()) < codes:  # else they are of another domain
-        offsets = grown.levels[0].offsets
-        nodes = grown.nodes([values], len(values)).astype(np.int64)
-        work += offsets[nodes + 1] - offsets[nodes]
-    return work
-
-
-def _next_list(generator: SetSource, child: BoundLoop) -> Trie | None:
-    """Return the lists that the first loop inside a child of the root reads by the child's attribute."""
-    for loop in child.walk():
-        for _, found in loop.stages:
-            for part in found.lists:
-                if loop is not child and part.key[:1] == (child.position,):
-                    return generator.tries.all[part.trie]
-    return None
+    child = generator.root.heads[0]
+    inner = (loop for loop in child.walk() if loop is not child)
+    lists = (part for loop in inner for stage in loop.stages for part in stage.codes.lists)
+    read = next((generator.nest.tries[part.trie] for part in lists if part.key[:1] == (child.position,)), None)
+    if read is None or int(values.max()) >= (read.nodes_stored if read.places is None else len(read.places)):
+        return work  # nothing is read by these values, or only something that has codes of another domain
+    offsets, nodes = read.levels[0].offsets, read.nodes([values], len(values)).astype(np.int64)
+    return work + (offsets[nodes + 1] - offsets[nodes])

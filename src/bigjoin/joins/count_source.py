@@ -1,233 +1,242 @@
-"""Write a nest as the source of a function that counts: nested loops over sorted lists, with no allocation inside."""
+"""Write a nest as the source of a function that counts: nested loops that add up products, with no allocation inside.
+
+The function returns what the nest comes to for a range of the root's codes. It also adds to `tally`, at the number of each
+loop, how many values the loop went through, and behind those, loop by loop again, how many candidates it had.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 
 import numpy as np
 
 from bigjoin.joins.bind import Binder
 from bigjoin.joins.set_source import SetSource
-from bigjoin.joins.source_text import Value
+from bigjoin.joins.source_text import SetSlice
 from bigjoin.joins.stages import BoundLoop
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Term as Nest
 
-Sink = Callable[[list[str]], None]
-"""What becomes of a product, given its factors."""
+Emit = Callable[[list[str]], None]
+"""Writes what happens to a product, given its factors, at the innermost loop of a chain."""
 
 
 class CountSource(SetSource):
-    """Writes the function that returns what a term's nest comes to for a range of the root's codes, perhaps modulo a prime."""
+    """Writes the function that counts, modulo a prime that it is given if `modular`."""
 
-    def __init__(self, term: Term, binder: Binder, *, modular: bool = False) -> None:
-        super().__init__(term, binder)
+    def __init__(self, nest: Nest, binder: Binder, *, modular: bool = False) -> None:
+        super().__init__(nest, binder)
         self.modular = modular
-        self.entries: dict[int, int] = {}
+        self.max_entries: dict[int, int] = {}
         """What no entry of a counter can exceed."""
-        self.sums: dict[int, int] = {}
+        self.max_sums: dict[int, int] = {}
         """What all entries of a counter together cannot exceed."""
 
-    def counting(self) -> str:
-        """Return the source of a function that returns a count."""
+    def function(self) -> str:
+        """Return the source of the function."""
         self.line("total = 0")
         self.over_root(lambda factors: self.add("total", factors))
         self.line("return total")
-        return self.source(["first", "last", "low", "high", "tally", "constants", *(["prime"] if self.modular else [])])
+        return self.module("first", "last", "low", "high", "tally", "constants", *(["prime"] if self.modular else []))
 
-    def over_root(self, sink: Sink) -> None:
-        root = self.root
+    # Loops
+
+    def over_root(self, emit: Emit) -> None:
+        """Write the outermost loop."""
         with self.scope():
-            self.hoist(self.root.heads, -1)
-            with self.marking(self.root.heads, -1, "last - first"):
-                self.line("for n in range(first, last):")
-                self.level += 1
+            self.find_sets(self.root.heads, -1)
+            begin = self.first_place(self.root, "first")
+            with self.marking(self.root.heads, -1, "last - first"), self.block(f"for n in range({begin}, last):"):
                 self.bind_root()
-                self.body(root, sink)
-                self.level -= 1
+                self.for_value(self.root, emit)
 
-    def body(self, loop: BoundLoop, sink: Sink) -> None:
-        """Write what happens to a value: conditions, weights, and everything inside."""
-        level, x = self.level, f"x{loop.position}"
-        self.open_all(self.conditions(loop))
-        if self.filtered(loop):
-            self.line(f"tally[{loop.number}] += 1")
+    def over(self, loop: BoundLoop, emit: Emit) -> None:
+        """Write a loop over the extensions of its attribute, or over the entries of a counter."""
+        if loop.stages:
+            found = self.within_range(loop, self.set_of(loop))
+        else:
+            number = loop.loop.weights[0]
+            found = SetSlice(f"touched{number}", "0", f"reached{number}")
+        if not self.is_filtered(loop):
+            self.tally_values(loop, f"max(0, {found.size})")
+        with self.block(f"for p{loop.position} in range({self.first_place(loop, found.start)}, {found.stop}):"):
+            self.line(f"x{loop.position} = int64({found.array}[p{loop.position}])")
+            self.for_value(loop, emit)
+
+    def first_place(self, loop: BoundLoop, start: str) -> str:  # noqa: ARG002
+        """Return the place where a loop begins."""
+        return start
+
+    def tally_values(self, loop: BoundLoop, number: str) -> None:
+        """Write how the values of a loop are counted."""
+        self.line(f"tally[{loop.number}] += {number}")
+
+    def within_range(self, loop: BoundLoop, found: SetSlice) -> SetSlice:
+        """Return the part of a set that belongs to the range of seeds, if a range may end within the set."""
+        if loop.path != (self.root.position,) or not self.seeds[1]:
+            return found
+        return SetSlice(found.array, f"max({found.start}, low)", f"min({found.stop}, high)")
+
+    def for_value(self, loop: BoundLoop, emit: Emit) -> None:
+        """Write what happens to a value: its conditions, its weights, and everything inside the loop."""
+        self.open(*self.conditions(loop))
+        if self.is_filtered(loop):
+            self.tally_values(loop, "1")
         factors = []
         for number in loop.loop.weights:
-            factors.append(self.name("f"))
-            self.line(f"{factors[-1]} = int64(w{number}[{x}])")
+            factors.append(self.let("weight", f"int64(w{number}[x{loop.position}])"))
             self.open(f"{factors[-1]} != 0")
-        self.inside(loop, factors, sink)
-        self.level = level
+        self.inside(loop, factors, emit)
 
-    def inside(self, loop: BoundLoop, factors: list[str], sink: Sink, only: BoundLoop | None = None) -> None:
-        """Write the sets, marks and counters of the loops inside one, and then these loops."""
-        depth = loop.depth
-        spine = loop.inner[0] if loop.leads and only is None else None
-        children = [child for child in loop.inner if child is not spine and not child.loop.cached] if only is None else [only]
-        cached = [child for child in loop.inner if child.loop.cached] if only is None else []
-        counters = loop.counters if only is None else []
-        leaves = [child for child in children if child.is_counted]
-        heads = [*([spine] if spine is not None else []), *(s for _, s in counters)]
-        heads += [child for child in children if child not in leaves]
-        level = self.level
+    def inside(self, loop: BoundLoop, factors: list[str], emit: Emit, cached: BoundLoop | None = None) -> None:
+        """Write what is inside a loop: sizes of sets, counters, sums of loops, and last the rest of its chain or the product.
+
+        Given a cached child, write that alone. What is likely to be zero comes early, since a product of zero ends the work.
+        """
+        chain = loop.inner[:1] if loop.chained and cached is None else []
+        children = [cached] if cached is not None else loop.inner[len(chain) :]
+        counters = loop.counters if cached is None else []
+        kept = [child for child in children if child.loop.cached and child is not cached]
+        leaves = [child for child in children if child.is_counted and child not in kept]
+        summed = [child for child in children if child not in kept and child not in leaves]
+        heads = [*chain, *(first for _, first in counters), *summed]
+        factors = list(factors)
+
+        def multiply(factor: str) -> None:
+            factors.append(factor)
+            self.open(f"{factor} != 0")
+
         with self.scope():
-            needed = {found for _, found in self.needed(heads, depth)}
+            needed = {codes for _, codes in self.needed(heads, loop.depth)}
             for leaf in leaves:
-                if leaf.stages[-1][1] not in needed:
-                    factors = [*factors, self.count(leaf)]
-                    self.open(f"{factors[-1]} != 0")
-            self.hoist(heads, depth)
+                if leaf.extensions not in needed:
+                    multiply(self.size(leaf))
+            self.find_sets(heads, loop.depth)
             for leaf in leaves:
-                if leaf.stages[-1][1] in needed:
-                    factors = [*factors, self.count(leaf)]
-                    self.open(f"{factors[-1]} != 0")
-            iterations = next((self.value(head).size for head in heads if head.stages), "0")
-            with self.marking(heads, depth, iterations):
-                for number, head in counters:
-                    self.fill(number, head)
-                for child in cached:
-                    factors = [*factors, self.cached(loop, child)]
-                    self.open(f"{factors[-1]} != 0")
-                for child in children:
-                    if child not in leaves:
-                        factors = [*factors, self.total(child)]
-                        if child is not children[-1] or spine is not None:
-                            self.open(f"{factors[-1]} != 0")
-                if spine is None:
-                    sink(factors)
-                else:
-                    self.over(spine, lambda more: sink([*factors, *more]))
+                if leaf.extensions in needed:
+                    multiply(self.size(leaf))
+            iterations = next((self.set_of(head).size for head in heads if head.stages), "0")
+            with self.marking(heads, loop.depth, iterations):
+                for number, first in counters:
+                    self.fill(number, first)
+                for child in kept:
+                    multiply(self.cached_sum(loop, child))
+                for child in summed:
+                    if chain or child is not summed[-1]:
+                        multiply(self.sum(child))
+                    else:
+                        factors.append(self.sum(child))
+                for child in chain:
+                    self.over(child, lambda more: emit([*factors, *more]))
+                if not chain:
+                    emit(factors)
             for number, _ in counters:
                 self.line(f"for i{number} in range(reached{number}):")
                 self.line(f"    w{number}[touched{number}[i{number}]] = 0")
-        self.level = level
 
-    def total(self, loop: BoundLoop) -> str:
+    # Numbers
+
+    def sum(self, loop: BoundLoop) -> str:
         """Write a loop that adds up, and return the name of the sum."""
-        total = self.name("t")
-        self.line(f"{total} = 0")
+        total = self.let("sum", "0")
         self.over(loop, lambda factors: self.add(total, factors))
-        if loop.loop.discount:
-            self.line(f"{total} -= min({total}, {loop.loop.discount})")
+        self.subtract_discount(total, loop)
         return total
 
-    def over(self, loop: BoundLoop, sink: Sink) -> None:
-        """Write a loop over the extensions of its attribute."""
-        level, p = self.level, self.name("p")
-        if loop.stages:
-            found = self.value(loop)
-            start, stop = found.start, found.stop
-            if loop.path == (self.root.position,) and self.seeds[1]:
-                start, stop = f"max({start}, low)", f"min({stop}, high)"
-            array = found.array
+    def cached_sum(self, loop: BoundLoop, child: BoundLoop) -> str:
+        """Write a loop whose sum is kept for each code of the attribute around it, and return the name of the sum."""
+        x, size = f"x{loop.position}", self.binder.size(self.binder.order[loop.position])
+        # Sums are kept plus one. A zero means not counted yet, and zeroed memory costs nothing until it is touched.
+        cache = self.derived(f"cache{child.number}", lambda: np.zeros(size, np.int64))
+        total = self.let("sum", f"{cache}[{x}] - 1")
+        with self.block(f"if {total} < 0:"):
+            self.line(f"{total} = 0")
+            self.inside(loop, [], lambda factors: self.line(f"{total} = {self.product(factors)}"), cached=child)
+            self.line(f"{cache}[{x}] = {total} + 1")
+        return total
+
+    def size(self, leaf: BoundLoop) -> str:
+        """Write the size of a leaf's set, without writing the set where that is possible, and return its name."""
+        known = self.lookup(leaf.extensions)
+        if known is not None:
+            slices = [known]
+        elif leaf.extensions.without:
+            slices = [self.materialise(leaf.extensions, leaf)]
         else:
-            number = loop.loop.weights[0]
-            array, start, stop = f"touched{number}", "0", f"reached{number}"
-        if not self.filtered(loop):
-            self.line(f"tally[{loop.number}] += max(0, {stop} - {start})")
-        self.line(f"for {p} in range({start}, {stop}):")
-        self.level += 1
-        self.line(f"x{loop.position} = int64({array}[{p}])")
-        self.body(loop, sink)
-        self.level = level
+            slices, _ = self.operands(leaf.extensions)
+            self.tally_candidates(slices, leaf)
+        part = self.within_range(leaf, slices[0])
+        if part != slices[0]:
+            start = self.let("start", part.start)
+            slices = [SetSlice(part.array, start, self.let("stop", f"max({start}, {part.stop})"))]
+        if len(slices) > 2:
+            slices = [self.intersection(slices)]
+        size = self.let("size", slices[0].size if len(slices) == 1 else f"common({self.pair(*slices)}, None, 0)")
+        others: list[str] = []
+        for f in leaf.condition.filters:  # all of them say that a code differs from another
+            other = f"x{f.position}" if f.position is not None else self.constant(f.constant)
+            is_new = [f"{other} != {earlier}" for earlier in others]
+            self.line(f"if {' and '.join([f'{size} > 0', *is_new, *(self.contains(found, other) for found in slices)])}:")
+            self.line(f"    {size} -= 1")
+            others.append(other)
+        self.subtract_discount(size, leaf)
+        self.tally_values(leaf, size)
+        return size
 
-    def most(self, loop: BoundLoop, *, entry: bool = False) -> int:
-        """Return what the sum of a loop cannot exceed, or what a spine adds to one entry of its counter."""
-        if not loop.stages and loop.loop.weights:  # the values are the entries of a counter, whose sum is known
-            first, *others = loop.loop.weights
-            return self.sums[first] * self.most_inside(loop, others)
-        if entry and loop.loop.collects is not None:
-            return self.most_inside(loop, loop.loop.weights)
-        # At most as many values as the shortest list can be long.
-        lists = [part for _, found in loop.stages[-1:] for part in found.lists]
-        values = min([self.lengths[part.trie] for part in lists] or [self.binder.size(loop.loop.attribute)])
-        return max(1, values) * self.most_inside(loop, loop.loop.weights, entry=entry)
+    def subtract_discount(self, total: str, loop: BoundLoop) -> None:
+        """Write how values are left out that attributes of other loops have taken."""
+        if loop.loop.discount:
+            self.line(f"{total} -= min({total}, {loop.loop.discount})")
 
-    def most_inside(self, loop: BoundLoop, weights: Sequence[int] = (), *, entry: bool = False) -> int:
-        """Return what one value of a loop cannot exceed."""
-        for number, spine in loop.counters:
-            self.entries[number], self.sums[number] = self.most(spine, entry=True), self.most(spine)
-        return prod(self.most(inner, entry=entry) for inner in loop.inner) * prod(self.entries[number] for number in weights)
-
-    def fill(self, number: int, spine: BoundLoop) -> None:
-        """Write the loops that fill a counter."""
-        attribute = next(loop for loop in spine.loop.walk() if loop.collects == number).attribute
-        x, size = f"x{self.binder.order.index(attribute)}", self.binder.size(attribute)
-        fits = not self.modular and self.most(spine, entry=True) < 1 << 31
-        self.arrays[f"w{number}"] = np.zeros(size, np.int32 if fits else np.int64)  # half the memory
+    def fill(self, number: int, first: BoundLoop) -> None:
+        """Write the chain of loops that fills a counter."""
+        last = next(loop for loop in first.everything() if loop.loop.collects == number)
+        x, size = f"x{last.position}", self.binder.size(last.loop.attribute)
+        is_narrow = not self.modular and self.most(first, entry=True) < 1 << 31  # half the memory
+        self.arrays[f"w{number}"] = np.zeros(size, np.int32 if is_narrow else np.int64)
         self.arrays[f"touched{number}"] = np.empty(size + 1, self.code_type)
         self.line(f"reached{number} = 0")
 
         def collect(factors: list[str]) -> None:
-            # Without a branch, which would wait for the entry to come from memory and then often be foreseen wrongly.
+            # Without a branch: it would wait for the entry to arrive from memory, and often be mispredicted.
             self.line(f"touched{number}[reached{number}] = {x}")
             self.line(f"reached{number} += w{number}[{x}] == 0")
-            if self.modular:  # a sum that comes to zero stays a mark of having been reached
+            if self.modular:  # from 1 to prime: a zero would mean that the value was not reached
                 self.line(f"w{number}[{x}] = (w{number}[{x}] + {self.product(factors)} + prime - 1) % prime + 1")
             else:
                 self.line(f"w{number}[{x}] += {self.product(factors)}")
 
-        self.over(spine, collect)
-
-    def cached(self, loop: BoundLoop, child: BoundLoop) -> str:
-        """Write a loop whose sum is kept for each code of the attribute around it."""
-        total, x = self.name("t"), f"x{loop.position}"
-        cache = f"cache{child.number}"
-        # One more than the sum is kept: what was never counted is a zero, of which memory is made when it is asked for.
-        self.arrays[cache] = np.zeros(self.binder.size(self.binder.order[loop.position]), np.int64)
-        self.line(f"{total} = {cache}[{x}] - 1")
-        self.line(f"if {total} < 0:")
-        self.level += 1
-        self.line(f"{total} = 0")
-        self.inside(loop, [], lambda factors: self.line(f"{total} = {self.product(factors)}"), only=child)
-        self.line(f"{cache}[{x}] = {total} + 1")
-        self.level -= 1
-        return total
-
-    def count(self, leaf: BoundLoop) -> str:
-        """Write the size of a leaf's set, without the set where that can be, and return its name."""
-        n, want = self.name("c"), leaf.stages[-1][1]
-        known = self.lookup(want)
-        if known is not None:
-            values = [known]
-        elif want.without:
-            values = [self.materialise(want, leaf)]
-        else:
-            values, _ = self.operands(want)
-            self.tally_candidates(values, leaf)
-        if leaf.path == (self.root.position,) and self.seeds[1]:
-            start, stop = self.name("s"), self.name("e")
-            self.line(f"{start} = max({values[0].start}, low)")
-            self.line(f"{stop} = max({start}, min({values[0].stop}, high))")
-            values = [Value(values[0].array, start, stop, values[0].marks)]
-        if len(values) > 2:
-            smaller = self.intersection(values)
-            self.line(f"{n} = {smaller.size}")
-            values = [smaller]
-        else:
-            self.line(f"{n} = {values[0].size}" if len(values) == 1 else f"{n} = count_common({self.pair(*values)})")
-        others: list[str] = []
-        for f in leaf.condition.filters:
-            other = f"x{f.position}" if f.position is not None else self.constant(f.constant)
-            held = [f"position_of({v.array}, {v.start}, {v.stop}, {other}) >= 0" for v in values]
-            test = [f"{n} > 0", *(f"{other} != {earlier}" for earlier in others), *held]
-            self.line(f"if {' and '.join(test)}:")
-            self.line(f"    {n} -= 1")
-            others.append(other)
-        if leaf.loop.discount:
-            self.line(f"{n} -= min({n}, {leaf.loop.discount})")
-        self.line(f"tally[{leaf.number}] += {n}")
-        return n
+        self.over(first, collect)
 
     def product(self, factors: list[str]) -> str:
+        """Return a product as an expression."""
         if not self.modular:
             return " * ".join(factors) or "1"
-        product = "1"
-        for i, factor in enumerate(factors):
-            product = f"({factor} % prime)" if i == 0 else f"({product} * ({factor} % prime) % prime)"
-        return product
+        remainders = [f"({factor} % prime)" for factor in factors] or ["1"]
+        return reduce(lambda product, factor: f"({product} * {factor} % prime)", remainders)
 
     def add(self, total: str, factors: list[str]) -> None:
+        """Write the addition of a product."""
         amount = self.product(factors)
         self.line(f"{total} = ({total} + {amount}) % prime" if self.modular else f"{total} += {amount}")
+
+    # Bounds on these numbers
+
+    def most(self, loop: BoundLoop, *, entry: bool = False) -> int:
+        """Return what the sum of a loop cannot exceed, or what a chain adds to one entry of its counter."""
+        if not loop.stages and loop.loop.weights:  # the values are the entries of a counter, and their sum is known
+            first, *others = loop.loop.weights
+            return self.max_sums[first] * self.most_inside(loop, others)
+        if entry and loop.loop.collects is not None:
+            return self.most_inside(loop, loop.loop.weights)
+        # At most as many values as the shortest list can be long.
+        lists = [part for stage in loop.stages[-1:] for part in stage.codes.lists]
+        values = min([self.max_lengths[part.trie] for part in lists] or [self.binder.size(loop.loop.attribute)])
+        return max(1, values) * self.most_inside(loop, loop.loop.weights, entry=entry)
+
+    def most_inside(self, loop: BoundLoop, weights: Sequence[int] = (), *, entry: bool = False) -> int:
+        """Return what one value of a loop cannot exceed."""
+        for number, first in loop.counters:
+            self.max_entries[number], self.max_sums[number] = self.most(first, entry=True), self.most(first)
+        return prod(self.most(child, entry=entry) for child in loop.inner) * prod(self.max_entries[n] for n in weights)

@@ -39,7 +39,7 @@ class CountProgram:
     def choose(cls, plan: CountPlan, steps: Callable[[], Plan], index: Relations) -> CountProgram:
         """Compile the nests of a plan, unless one of them is too large; `steps` makes the plan for that."""
         program = cls(plan.query, plan.terms, plan.divisor)
-        if any(isinstance(found, Counting) and found.generator.is_too_large for _, found in program.bind(index)):
+        if any(isinstance(found, Counting) and found.is_too_large for _, found in program.bind(index)):
             return cls(plan.query, steps=steps())
         return program
 
@@ -75,7 +75,7 @@ class ListProgram:
         """Compile a nest, unless it is too large; `steps` makes the plan for that, in the nest's order if some are lists."""
         program = cls(query, nest, factorized)
         listing = program.bind(index)
-        if isinstance(listing, Listing) and listing.generator.is_too_large:
+        if isinstance(listing, Listing) and listing.is_too_large:
             plan = steps(nest.attributes if factorized else None)
             return cls(query, nest, factorized, plan, len(listing.tails))
         return program

@@ -1,111 +1,91 @@
-"""Write a chain of loops as the source of a function that lists matches: rows, or prefixes with the lists of their tails."""
+"""Write a chain of loops as the source of a function that lists matches: rows, or prefixes with the lists of their tails.
+
+The loops are those of a count, but the innermost one writes a row instead of adding to a sum. *Tails* are loops side by side
+inside the last loop of the chain. For each value of that loop, each tail gives a list, and a match is any choice of one value
+from each list.
+
+The function returns how many rows it wrote. When its space is full, it sets state[0] and notes in state[1:] where each loop of
+the chain stands; the next call goes on there.
+"""
 
 from __future__ import annotations
 
 from bigjoin.joins.bind import Binder
-from bigjoin.joins.set_source import SetSource
+from bigjoin.joins.count_source import CountSource, Emit
 from bigjoin.joins.stages import BoundLoop
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Term as Nest
 
 
-class ListSource(SetSource):
-    """Writes the function that fills arrays with the matches of a range of the root's codes, and can go on where it stopped."""
+class ListSource(CountSource):
+    """Writes the function that lists; if `factorized`, a last loop that stands alone is a tail too."""
 
-    def __init__(self, term: Term, binder: Binder, *, factorized: bool = False) -> None:
-        super().__init__(term, binder)
-        self.factorized = factorized
+    def __init__(self, nest: Nest, binder: Binder, *, factorized: bool = False) -> None:
+        super().__init__(nest, binder)
+        self.last = self.root
+        while len(self.last.inner) == 1 and (self.last.inner[0].inner or not factorized):
+            self.last.chained = True
+            self.last = self.last.inner[0]
+        self.tails = self.last.inner
 
-    def listing(self) -> str:
-        """Return the source of a function that writes prefixes, and lists for the tails inside the last loop of the chain.
-
-        It stops when its space is full, with the place where it is to go on in `state`, and returns how many prefixes it wrote.
-        """
+    def function(self) -> str:
+        """Return the source of the function."""
         self.line("filled = 0")
         self.line("resuming = state[0] > 0")
         self.line("state[0] = 0")
-        tails = self.tails
-        for i, _ in enumerate(tails):
+        for i, _ in enumerate(self.tails):
             self.line(f"used{i} = 0")
-        with self.scope():
-            self.hoist(self.root.heads, -1)
-            with self.marking(self.root.heads, -1, "last - first"):
-                self.line("for n in range(state[1] if resuming else first, last):")
-                self.level += 1
-                self.bind_root()
-                self.row(self.root, ["n"])
-                self.level -= 1
+        self.over_root(lambda _: self.write_row())
         self.line("return filled")
-        spaces = [name for i, _ in enumerate(tails) for name in (f"lengths{i}", f"tail{i}")]
-        return self.source(["first", "last", "low", "high", "tally", "constants", "out", "state", *spaces])
+        spaces = [name for i, _ in enumerate(self.tails) for name in (f"lengths{i}", f"tail{i}")]
+        return self.module("first", "last", "low", "high", "tally", "constants", "out", "state", *spaces)
 
-    @property
-    def tails(self) -> list[BoundLoop]:
-        """The loops that stand side by side at the end of the chain; none if each loop holds one other at most."""
-        loop = self.root
-        while len(loop.inner) == 1 and loop.inner[0].inner:
-            loop = loop.inner[0]
-        return loop.inner if len(loop.inner) > 1 or self.factorized else []
+    def first_place(self, loop: BoundLoop, start: str) -> str:
+        """Return the place where a loop begins, or goes on."""
+        return self.let("begin", f"state[{loop.depth + 1}] if resuming else {start}")
 
-    def row(self, loop: BoundLoop, places: list[str]) -> None:
-        """Write what becomes of a value in a chain: the loop inside it, or a row."""
-        level = self.level
-        self.open_all(self.conditions(loop))
-        tails = self.tails
-        if not loop.inner or loop.inner is tails:
-            self.line("resuming = False")
-            self.write_row(loop, places, tails)
+    def tally_values(self, loop: BoundLoop, number: str) -> None:
+        """Write nothing: rows are counted as they are returned, and an addition for each would cost a quarter of the time."""
+
+    def inside(self, loop: BoundLoop, factors: list[str], emit: Emit, cached: BoundLoop | None = None) -> None:
+        """Write what is inside a loop: the next one, or a row at the end of the chain."""
+        if loop is self.last:
+            emit(factors)
         else:
-            child = loop.inner[0]
-            with self.scope():
-                self.hoist([child], loop.depth)
-                found = self.value(child)
-                with self.marking([child], loop.depth, found.size):
-                    start, stop, p = found.start, found.stop, self.name("p")
-                    if loop is self.root and self.seeds[1]:
-                        start, stop = f"max({start}, low)", f"min({stop}, high)"
-                    begin = self.name("b")
-                    self.line(f"{begin} = state[{len(places) + 1}] if resuming else {start}")
-                    self.line(f"for {p} in range({begin}, {stop}):")
-                    self.level += 1
-                    self.line(f"x{child.position} = int64({found.array}[{p}])")
-                    self.row(child, [*places, p])
-        self.level = level
+            super().inside(loop, factors, emit, cached)
 
-    def write_row(self, loop: BoundLoop, places: list[str], tails: list[BoundLoop]) -> None:
+    def write_row(self) -> None:
+        """Write the row of a prefix, with the values of its tails, if there is space for it and no tail is empty."""
+        self.line("resuming = False")
         with self.scope():
-            if tails:
-                self.hoist(tails, loop.depth)
-            full = ["filled == out.shape[1]"]
-            full += [f"used{i} + {self.value(tail).size} > len(tail{i})" for i, tail in enumerate(tails)]
-            self.line(f"if {' or '.join(full)}:")
-            self.level += 1
-            self.line("state[0] = 1")
-            for i, place in enumerate(places):
-                self.line(f"state[{i + 1}] = {place}")
-            for found, marks, flag in self.active:
-                self.line(f"if {flag}:")
-                self.line(f"    mark({marks}, {found.array}, {found.start}, {found.stop}, 0)")
-            self.line("return filled")
-            self.level -= 1
-            for i, tail in enumerate(tails):
-                found, p = self.value(tail), self.name("p")
+            self.find_sets(self.tails, self.last.depth)
+            self.stop_if_full()
+            for i, tail in enumerate(self.tails):
+                found, x = self.set_of(tail), f"x{tail.position}"
                 self.line(f"begun{i} = used{i}")
-                self.line(f"for {p} in range({found.start}, {found.stop}):")
-                self.level += 1
-                self.line(f"x{tail.position} = int64({found.array}[{p}])")
-                level = self.level
-                self.open_all(self.conditions(tail))
-                self.line(f"tail{i}[used{i}] = x{tail.position}")
-                self.line(f"used{i} += 1")
-                self.level = level - 1
-            if tails:
-                self.line(f"if {' or '.join(f'used{i} == begun{i}' for i, _ in enumerate(tails))}:")
-                for i, _ in enumerate(tails):
-                    self.line(f"    used{i} = begun{i}")
+                with self.block(f"for p{tail.position} in range({found.start}, {found.stop}):"):
+                    self.line(f"{x} = int64({found.array}[p{tail.position}])")
+                    self.open(*self.conditions(tail))
+                    self.line(f"tail{i}[used{i}] = {x}")
+                    self.line(f"used{i} += 1")
+            if self.tails:
+                with self.block(f"if {' or '.join(f'used{i} == begun{i}' for i, _ in enumerate(self.tails))}:"):
+                    for i, _ in enumerate(self.tails):
+                        self.line(f"used{i} = begun{i}")
                 self.line("else:")
                 self.level += 1
-                for i, _ in enumerate(tails):
-                    self.line(f"lengths{i}[filled] = used{i} - begun{i}")
-            for k, position in enumerate((*loop.path, loop.position)):
-                self.line(f"out[{k}, filled] = x{position}")
+            for i, _ in enumerate(self.tails):
+                self.line(f"lengths{i}[filled] = used{i} - begun{i}")
+            for row, position in enumerate((*self.last.path, self.last.position)):
+                self.line(f"out[{row}, filled] = x{position}")
             self.line("filled += 1")
+
+    def stop_if_full(self) -> None:
+        """Write the end of a call that has no space for another row: note where each loop stands, and clear all marks."""
+        full = [f"used{i} + {self.set_of(tail).size} > len(tail{i})" for i, tail in enumerate(self.tails)]
+        with self.block(f"if {' or '.join(['filled == out.shape[1]', *full])}:"):
+            self.line("state[0] = 1")
+            for i, place in enumerate(["n", *(f"p{position}" for position in (*self.last.path, self.last.position)[1:])]):
+                self.line(f"state[{i + 1}] = {place}")
+            for found in self.marked:
+                self.set_marks(found, 0)
+            self.line("return filled")

@@ -1,7 +1,7 @@
-"""Estimate what a nest of loops looks at, by following a sample of its prefixes: the lists are the real ones, hubs included.
+"""Estimate how many values a nest of loops reads, by extending a sample of its prefixes through the real lists.
 
-Of all proposals at a loop, some are drawn with equal chances and extended, and each stands for as many as were not drawn. That
-is without bias whatever the lists are like, and takes milliseconds however much work the nest is.
+Of all proposals at a loop, some are drawn with equal probability and extended, and each of them stands for an equal share of
+all. So the estimate has no bias however skewed the lists are, and it takes milliseconds however long the nest would run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bigjoin.joins.extender import BoundExtender
 from bigjoin.query.nest import Loop, Term
 from bigjoin.query.query import Query
 
-SAMPLE = 1 << 12
+SAMPLED_PROPOSALS = 1 << 12
 """Proposals that are drawn at each loop."""
 
 
 def expected_candidates(term: Term, query: Query, index: Relations) -> float:
-    """Return about how many values the loops of a nest look at; the same ones for the same index."""
+    """Estimate how many values the loops of a nest read; the estimate is the same each time."""
     sampling = _Sampling(query, index)
     code = code_type(max(map(Binder(query, (), index).size, term.attributes)))
     return sampling.looked_at(term.root, (), np.empty((0, 1), code), 1.0)
@@ -36,11 +36,11 @@ class _Sampling:
         self.random = np.random.default_rng(0)
 
     def looked_at(self, loop: Loop, bound: tuple[str, ...], prefixes: Codes, each: float) -> float:
-        """Estimate what a loop and all within it look at for a sample of prefixes, each of which stands for several."""
+        """Estimate what a loop and those within it read for sampled prefixes, each of which stands for `each` of them."""
         binder = Binder(self.query, (*bound, loop.attribute), self.index)
-        if loop.cached:  # by the last attribute, so once for each of its values at most
+        if loop.cached:  # by the last attribute, so at most once for each of its values
             each = min(each, binder.size(bound[-1]) / max(1, prefixes.shape[1]))
-        if not loop.step.extenders and loop.weights:  # over the entries of a counter, which cost as much to fill
+        if not loop.step.extenders and loop.weights:  # over the entries of a counter: filling it has been counted
             return 0.0
         step = self._bound(binder, loop)
         if not step.extenders:
@@ -61,9 +61,9 @@ class _Sampling:
 
     def _draw(self, proposed: Counts, proposals: int) -> Counts:
         """Return a sample of proposals, or all if they are few."""
-        if proposals <= SAMPLE:
+        if proposals <= SAMPLED_PROPOSALS:
             return proposed
-        return proposed.only(np.sort(self.random.integers(0, proposals, SAMPLE)))
+        return proposed.only(np.sort(self.random.integers(0, proposals, SAMPLED_PROPOSALS)))
 
     @staticmethod
     def _bound(binder: Binder, loop: Loop) -> BoundStep:

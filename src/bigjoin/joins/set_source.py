@@ -1,24 +1,56 @@
-"""How a generated function finds sets: each at the depth where it is known, shared, marked while deeper lists are scanned."""
+"""Write how a generated function finds sets: each at the depth of its stage, shared by loops, and marked where that pays off.
+
+`stages.py` says which sets are known at which depth. Here they become slices of arrays: a list is a slice of a trie's values,
+a bound moves one end of a slice, an intersection is written into a buffer and is a slice of that. This is the function that
+counts the triangles of `stages.py`, without its tallies. a0 holds the values and a1 the offsets of the trie, and splits0[x] is
+where the codes below x end in the list of x, so that this bound is looked up and not searched for.
+
+    for n in range(first, last):
+        x0 = int64(n)
+        start1 = a1[x0]                                             # the set A = N(x0) below x0
+        stop2 = a1[x0 + 1]
+        stop3 = min(stop2, splits0[x0])
+        if stop3 > start1:
+            is_marked4 = stop3 - start1 <= 8 * (stop3 - start1)
+            if is_marked4:
+                mark(marks0, a0, start1, stop3, 1)
+            sum5 = 0
+            for p1 in range(max(start1, low), min(stop3, high)):
+                x1 = int64(a0[p1])
+                start6 = a1[x1]                                     # N(x1) below x1
+                stop7 = a1[x1 + 1]
+                stop8 = min(stop7, splits0[x1])
+                size9 = common(a0, start1, stop3, marks0, is_marked4, a0, start6, stop8, None, 0)
+                if size9 != 0:
+                    sum5 += size9
+            total += sum5
+            if is_marked4:
+                mark(marks0, a0, start1, stop3, 0)
+
+A set that lists of deeper loops are intersected with is *marked* while those loops run: a byte array holds a one at each of its
+codes, so that an intersection is a scan of the other list. Marking costs as much as the set is long, so it is only done if the
+set is at most MAX_MARKS_PER_ITERATION times as long as the loop that will use the marks; the function decides that as it runs.
+`low` and `high` cut the list of a hub between two ranges of seeds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from bigjoin.index.trie import Trie
-from bigjoin.joins.bind import Binder
 from bigjoin.joins.constraints import Filter
 from bigjoin.joins.extender import BoundExtender
-from bigjoin.joins.source_text import SourceText, Value
-from bigjoin.joins.stages import Bound, BoundLoop, List, SetOf
+from bigjoin.joins.source_text import SetSlice, SourceText
+from bigjoin.joins.stages import Bound, BoundLoop, CodeSet, ExtensionList
 from bigjoin.kernels import compare
-from bigjoin.query.nest import Term
 
-MARK = 8
-"""A set is marked if it is at most so many times as long as the loop that will scan its marks."""
+MAX_MARKS_PER_ITERATION = 8
 
 _OPERATORS = {
     compare.LESS: "<",
@@ -29,72 +61,68 @@ _OPERATORS = {
     compare.EQUAL: "==",
 }
 
+_MOVED_ENDS = {"<": (("stop", ""),), ">": (("start", " + 1"),), "==": (("stop", " + 1"), ("start", ""))}
+"""Which ends of a slice a bound moves, each to the first position that is not below the bound's code, or that code + 1."""
+
 
 class SetSource(SourceText):
-    """What counting and listing share: the root, the sets of loops, and what values must satisfy beside."""
+    """Writes the sets of loops, and the conditions that their values must satisfy besides."""
 
-    def __init__(self, term: Term, binder: Binder) -> None:
-        super().__init__(term, binder)
-        self.active: list[tuple[Value, str, str]] = []
-        """What is marked at this point, with its marks and whether it is."""
+    tails: Sequence[BoundLoop] = ()
+    """Loops whose values are written as whole lists; see `list_source.py`."""
 
-    @property
-    def tails(self) -> list[BoundLoop]:
-        """Loops whose values are given as lists: none, where matches are counted or listed one by one."""
-        return []
+    # The root
 
     @cached_property
     def seeds(self) -> tuple[Trie | None, bool]:
-        """The trie whose first lists lead on from the root's codes, and whether a range may end within such a list."""
+        """The trie whose first lists are read by the root's codes, and whether a range of seeds may end within such a list."""
         children = self.root.heads
-        lists = [part for child in children for _, found in child.stages for part in found.lists]
+        lists = [part for child in children for stage in child.stages for part in stage.codes.lists]
         keyed = [part for part in lists if part.key == (self.root.position,)]
         if not keyed:
             return None, False
-        trie = self.tries.all[keyed[0].trie]
-        only = children[0].stages[-1][1] if len(children) == 1 and children[0].stages else SetOf()
-        whole = only.lists == {keyed[0]} and not only.without and not children[0].loop.cached
+        trie = self.nest.tries[keyed[0].trie]
+        only = children[0].extensions if len(children) == 1 and children[0].stages else CodeSet()
+        divisible = only.lists == {keyed[0]} and not only.without and not children[0].loop.cached
         every_key = not self.root.stages or self._lists_keys(trie)
-        return trie, whole and every_key and children[0] not in self.tails
+        return trie, divisible and every_key and children[0] not in self.tails
 
     def _lists_keys(self, trie: Trie) -> bool:
-        """Tell whether the root runs over the keys of a delta, and nothing else."""
-        lists = [self.tries.all[part.trie] for part in self.root.stages[-1][1].lists]
+        """Tell whether the root loops over the keys of a delta, and nothing else."""
+        lists = [self.nest.tries[part.trie] for part in self.root.extensions.lists]
         return trie.keys is not None and len(lists) == 1 and np.array_equal(lists[0].values, trie.keys[1:])
 
     def bind_root(self) -> None:
-        root, x = self.root, f"x{self.root.position}"
-        if not root.stages:
+        """Write the value of the root for number n of its codes."""
+        x = f"x{self.root.position}"
+        if not self.root.stages:
             trie, _ = self.seeds
-            nodes = "n" if trie is None or trie.shards.count == 1 else f"{self.codes(trie)}[n]"
-            self.line(f"{x} = int64({nodes})")
+            self.line(f"{x} = int64({'n' if trie is None or trie.shards.count == 1 else f'{self.codes(trie)}[n]'})")
             return
-        first, *others = sorted(root.stages[-1][1].lists, key=lambda part: len(self.tries.all[part.trie]))
-        self.line(f"{x} = int64({self.array(self.tries.all[first.trie].values)}[n])")
-        for part in others:
-            values = self.array(self.tries.all[part.trie].values)
+        tries = [self.nest.tries[number] for number in sorted(part.trie for part in self.root.extensions.lists)]
+        first, *others = [self.array(trie.values) for trie in sorted(tries, key=len)]
+        self.line(f"{x} = int64({first}[n])")
+        for values in others:
             self.open(f"position_of({values}, 0, len({values}), {x}) >= 0")
 
-    def filtered(self, loop: BoundLoop) -> bool:
-        """Tell whether values of a loop's set may be passed over."""
-        condition, window = loop.condition, loop.condition.window
-        by_window = not loop.stages and (window.below or window.above or window.equal or window.codes or window.empty)
-        return bool(condition.filters or loop.checks or loop.loop.weights or by_window) or loop is self.root
+    # What values must satisfy
+
+    def is_filtered(self, loop: BoundLoop) -> bool:
+        """Tell whether some values of a loop's set may be skipped."""
+        by_bound = not loop.stages and loop.bounds
+        return bool(loop.condition.filters or loop.checks or loop.loop.weights or by_bound) or loop is self.root
 
     def conditions(self, loop: BoundLoop) -> list[str]:
-        """Return what a value must satisfy beside lying in the set."""
+        """Return what a value must satisfy besides being in the set."""
         x = f"x{loop.position}"
         found = [self.comparison(f, x) for f in loop.condition.filters]
-        for extender, wanted in loop.checks:
-            found.append(f"({self.holds(extender)}) == {wanted}")
-        if not loop.stages or loop is self.root:  # else the window has cut the set
-            window = loop.condition.window
-            found += [f"{x} < x{p}" for p in window.below] + [f"{x} > x{p}" for p in window.above]
-            found += [f"{x} == x{p}" for p in window.equal] + [f"{x} == {self.constant(code)}" for code in window.codes]
-            found += ["False"] * window.empty
+        found += [f"({self.holds(extender)}) == {wanted}" for extender, wanted in loop.checks]
+        if not loop.stages or loop is self.root:  # otherwise the bounds have cut the set
+            found += [f"{x} {bound.op} {self.code_of(bound)}" for bound in loop.bounds]
         return found
 
     def comparison(self, f: Filter, x: str) -> str:
+        """Return a filter as an expression."""
         left = x if f.by_code else f"int64({self.array(f.ranks)}[{x}])"
         if f.position is None:
             right = self.constant(f.constant)
@@ -104,196 +132,169 @@ class SetSource(SourceText):
         return f"{left} {_OPERATORS[f.operator]} {right}"
 
     def holds(self, extender: BoundExtender) -> str:
-        found = self.slice_of(List(self.tries.number(extender.trie), extender.key, extender.after))
-        return f"position_of({found.array}, {found.start}, {found.stop}, x{extender.value}) >= 0"
+        """Return as an expression whether a relation holds a tuple, all of which is bound."""
+        return self.contains(self.slice_of(self.nest.list_of(extender)), f"x{extender.value}")
 
-    def needed(self, heads: Sequence[BoundLoop], depth: int) -> Iterator[tuple[BoundLoop, SetOf]]:
-        """Give the sets that are known at a depth: those of the loops that run there, and parts of the sets of deeper ones."""
+    def contains(self, found: SetSlice, code: str) -> str:
+        """Return as an expression whether a set holds a code."""
+        return f"position_of({found.array}, {found.start}, {found.stop}, {code}) >= 0"
+
+    def code_of(self, bound: Bound) -> str:
+        """Return the code that a bound compares with."""
+        return self.constant(bound.constant) if bound.position is None else f"x{bound.position}"
+
+    # The sets of a depth
+
+    def needed(self, heads: Sequence[BoundLoop], depth: int) -> Iterator[tuple[BoundLoop, CodeSet]]:
+        """Give the sets that become known at a depth, for the loops that run there and for those within them."""
         for head in heads:
             for loop in head.walk():
-                yield from ((loop, found) for at, found in loop.stages if at == depth)
+                yield from ((loop, stage.codes) for stage in loop.stages if stage.depth == depth)
 
-    def hoist(self, heads: Sequence[BoundLoop], depth: int) -> None:
-        """Write the sets that are known at a depth, and go on only if none is empty."""
-        for loop, want in self.needed(heads, depth):
-            if self.lookup(want) is None:
-                tallied = loop if want is loop.stages[-1][1] else None
-                found = self.materialise(want, tallied)
-                self.scopes[-1][want] = found
+    def find_sets(self, heads: Sequence[BoundLoop], depth: int) -> None:
+        """Write the sets that become known at a depth, and go on only if none of them is empty."""
+        for loop, wanted in self.needed(heads, depth):
+            if self.lookup(wanted) is None:
+                found = self.scopes[-1][wanted] = self.materialise(wanted, loop if wanted is loop.extensions else None)
                 if depth >= 0:
                     self.open(f"{found.stop} > {found.start}")
 
     @contextmanager
     def marking(self, heads: Sequence[BoundLoop], depth: int, iterations: str) -> Iterator[None]:
-        """Mark the sets of a depth that deeper lists are intersected with, while what is inside runs."""
-        wanted: dict[SetOf, None] = {}
-        for head in heads:
-            for loop in head.walk():
-                for (at, earlier), (_, later) in zip(loop.stages, loop.stages[1:], strict=False):
-                    if at == depth and len(later.lists) > len(earlier.lists):
-                        wanted[earlier] = None
-        marked = []
-        for want in wanted:
-            found = self.lookup(want)
-            if found is None or found.marked != "False":
-                continue
-            marks, flag = self.take("marks"), self.name("m")
-            self.line(f"{flag} = {found.size} <= {MARK} * ({iterations})")
-            self.line(f"if {flag}:")
-            self.line(f"    mark({marks}, {found.array}, {found.start}, {found.stop}, 1)")
-            self.scopes[-1][want] = Value(found.array, found.start, found.stop, marks, flag)
-            marked.append((found, marks, flag))
-        level = self.level
-        self.active += marked
+        """Mark the sets of a depth that deeper lists are intersected with, while the code written inside runs."""
+        level, outer = self.level, len(self.marked)
+        pairs = [pair for head in heads for loop in head.walk() for pair in pairwise(loop.stages)]
+        met_later = [stage for stage, later in pairs if len(later.codes.lists) > len(stage.codes.lists)]
+        for codes in (stage.codes for stage in met_later if stage.depth == depth):
+            found = self.lookup(codes)
+            if found is not None and found.marked == "False":
+                marks = self.derived(f"marks{len(self.marked)}", lambda: np.zeros(self.domain, np.uint8))
+                flag = self.let("is_marked", f"{found.size} <= {MAX_MARKS_PER_ITERATION} * ({iterations})")
+                found = self.scopes[-1][codes] = replace(found, marks=marks, marked=flag)
+                self.set_marks(found, 1)
+                self.marked.append(found)
         yield
-        del self.active[len(self.active) - len(marked) :]
         self.level = level
-        for found, marks, flag in marked:
-            self.line(f"if {flag}:")
-            self.line(f"    mark({marks}, {found.array}, {found.start}, {found.stop}, 0)")
-            self.idle["marks"].append(marks)
+        for found in self.marked[outer:]:
+            self.set_marks(found, 0)
+        del self.marked[outer:]
 
-    def value(self, loop: BoundLoop) -> Value:
-        """Return the set of a loop, which is known by now."""
-        want = loop.stages[-1][1]
-        found = self.lookup(want)
+    def set_marks(self, found: SetSlice, flag: int) -> None:
+        """Write how the marks of a set are made or cleared."""
+        self.line(f"if {found.marked}:")
+        self.line(f"    mark({found.marks}, {found.array}, {found.start}, {found.stop}, {flag})")
+
+    # One set
+
+    def set_of(self, loop: BoundLoop) -> SetSlice:
+        """Return the set of a loop; write it unless that was done before."""
+        found = self.lookup(loop.extensions)
         if found is None:
-            found = self.scopes[-1][want] = self.materialise(want, loop)
+            found = self.scopes[-1][loop.extensions] = self.materialise(loop.extensions, loop)
         return found
 
-    def lookup(self, want: SetOf) -> Value | None:
-        return next((scope[want] for scope in reversed(self.scopes) if want in scope), None)
+    def lookup(self, wanted: CodeSet) -> SetSlice | None:
+        """Return a set that was already written."""
+        return next((scope[wanted] for scope in reversed(self.scopes) if wanted in scope), None)
 
-    def base(self, want: SetOf) -> tuple[SetOf, Value] | None:
-        """Return the smallest known set that the wanted one is a part of."""
-        known = [(found, value) for scope in self.scopes for found, value in scope.items() if found.serves(want, self.below)]
-        return max(known, key=lambda entry: (len(entry[0].lists), len(entry[0].without), len(entry[0].bounds)), default=None)
+    def operands(self, wanted: CodeSet) -> tuple[list[SetSlice], list[ExtensionList]]:
+        """Write the slices whose intersection is a set, and return them and the lists that must be subtracted.
 
-    def operands(self, want: SetOf) -> tuple[list[Value], list[List]]:
-        """Write the slices that a set is the intersection of, and return them and the lists that are to be taken away."""
-        base = self.base(want)
-        have = base[0] if base else SetOf()
-        values = [base[1]] if base else []
-        new = sorted(want.lists - have.lists, key=lambda part: (part.trie, part.key))
-        values += [self.cut(self.slice_of(part), part, want.bounds) for part in new]
-        if not new and have.bounds != want.bounds:
-            values = [self.cut(values[0], None, want.bounds - have.bounds)]
-        return values, sorted(want.without - have.without, key=lambda part: (part.trie, part.key, repr(part.after)))
+        The first is the smallest set already written that the wanted one is a part of, if there is one.
+        """
+        known = [item for scope in self.scopes for item in scope.items() if item[0].holds_all_of(wanted, self.nest.ordered)]
+        known.sort(key=lambda item: (len(item[0].lists), len(item[0].without), len(item[0].bounds)), reverse=True)
+        base, slices = (known[0][0], [known[0][1]]) if known else (CodeSet(), [])
+        new = sorted(wanted.lists - base.lists, key=lambda part: (part.trie, part.key))
+        slices += [self.cut(self.slice_of(part), wanted.bounds, part) for part in new]
+        if not new and base.bounds != wanted.bounds:
+            slices = [self.cut(slices[0], wanted.bounds - base.bounds)]
+        return slices, sorted(wanted.without - base.without, key=lambda part: (part.trie, part.key, repr(part.after)))
 
-    def materialise(self, want: SetOf, loop: BoundLoop | None = None) -> Value:
-        """Write the code that finds a set, and return where it is."""
-        values, without = self.operands(want)
-        self.tally_candidates(values, loop)
-        found = values[0] if len(values) == 1 else self.intersection(values)
+    def materialise(self, wanted: CodeSet, loop: BoundLoop | None) -> SetSlice:
+        """Write the code that finds a set, and return where it is; `loop` is the one whose candidates these are."""
+        slices, without = self.operands(wanted)
+        self.tally_candidates(slices, loop)
+        found = slices[0] if len(slices) == 1 else self.intersection(slices)
         for part in without:
-            other, out, n = self.slice_of(part), self.take("buffer"), self.name("n")
+            other, out = self.slice_of(part), self.buffer()
             operands = f"{found.array}, {found.start}, {found.stop}, {other.array}, {other.start}, {other.stop}"
             if part.after is None:
-                self.line(f"{n} = without({operands}, {out})")
-                found = self.buffered(out, n)
+                found = SetSlice(f"{out}r", "0", self.let("size", f"without({operands}, {out}, 0)"))
                 continue
-            # Of few keys is anything in a delta: then the set is copied, and not otherwise.
-            array, start, stop = self.name("v"), self.name("s"), self.name("e")
-            self.line(f"{array}, {start}, {stop} = {found.array}, {found.start}, {found.stop}")
-            self.line(f"if {other.stop} > {other.start}:")
-            self.line(f"    {start}, {stop} = 0, without({operands}, {out})")
-            self.line(f"    {array} = {out}r")
-            found = Value(array, start, stop, "nothing")
+            # Few keys have a list in a delta. For all others, the set is not copied.
+            array, start = self.let("array", found.array), self.let("start", found.start)
+            stop = self.let("stop", found.stop)
+            with self.block(f"if {other.stop} > {other.start}:"):
+                self.line(f"{start}, {stop} = 0, without({operands}, {out}, 0)")
+                self.line(f"{array} = {out}r")
+            found = SetSlice(array, start, stop)
         return found
 
-    def intersection(self, values: list[Value]) -> Value:
-        """Write the intersection of two sets or more, the smallest first."""
-        out, n = self.take("buffer"), self.name("n")
-        if len(values) == 2:
-            self.line(f"{n} = common({self.pair(*values)}, {out})")
-            return self.buffered(out, n)
-        spare = self.take("buffer")
-        for i in self.by_smallest(values):
-            rest = [values[i], *values[:i], *values[i + 1 :]]
-            found = rest[0]
-            for k, other in enumerate(rest[1:]):
-                into = out if (len(rest) - k) % 2 == 0 else spare
-                self.line(f"{n} = common({self.pair(found, other)}, {into})")
-                found = self.buffered(into, n)
-            self.level -= 1
-        return self.buffered(out, n)
+    def intersection(self, slices: list[SetSlice]) -> SetSlice:
+        """Write the intersection of two sets or more. Of more than two, the smallest is intersected with the others in turn."""
+        out, n = self.buffer(), self.name("size")
+        if len(slices) == 2:
+            self.line(f"{n} = common({self.pair(*slices)}, {out}, 0)")
+            return SetSlice(f"{out}r", "0", n)
+        spare = self.buffer()
+        sizes = [self.let("length", found.size) for found in slices]
+        for i, size in enumerate(sizes):
+            least = " and ".join(f"{size} <= {other}" for other in sizes[i + 1 :])
+            with self.block("else:" if not least else f"elif {least}:" if i else f"if {least}:"):
+                found, others = slices[i], slices[:i] + slices[i + 1 :]
+                for k, other in enumerate(others, start=len(slices) % 2):  # by turns, so that the last result is in `out`
+                    into = spare if k % 2 else out
+                    self.line(f"{n} = common({self.pair(found, other)}, {into}, 0)")
+                    found = SetSlice(f"{into}r", "0", n)
+        return SetSlice(f"{out}r", "0", n)
 
-    def tally_candidates(self, values: list[Value], loop: BoundLoop | None) -> None:
+    def tally_candidates(self, slices: list[SetSlice], loop: BoundLoop | None) -> None:
+        """Write how candidates are counted: as many as the shortest list is long."""
         if loop is not None:
-            sizes = [value.size for value in values]
-            least = sizes[0] if len(sizes) == 1 else f"min({', '.join(sizes)})"
-            self.line(f"tally[{self.loops + loop.number}] += {least}")
+            sizes = ", ".join(found.size for found in slices)
+            self.line(f"tally[{len(self.loops) + loop.number}] += {sizes if len(slices) == 1 else f'min({sizes})'}")
 
-    def pair(self, a: Value, b: Value) -> str:
-        """Return two sets as arguments; marks are those of the first."""
+    def pair(self, a: SetSlice, b: SetSlice) -> str:
+        """Return two sets as the arguments of `common`, which uses the marks of the first."""
         if b.marked != "False":
             a, b = b, a
         return f"{a.array}, {a.start}, {a.stop}, {a.marks}, {a.marked}, {b.array}, {b.start}, {b.stop}"
 
-    def by_smallest(self, values: list[Value]) -> Iterator[int]:
-        """Open a branch for each set, taken where it is the smallest."""
-        sizes = []
-        for value in values:
-            sizes.append(self.name("l"))
-            self.line(f"{sizes[-1]} = {value.size}")
-        for i, size in enumerate(sizes):
-            least = " and ".join(f"{size} <= {other}" for k, other in enumerate(sizes) if k > i)
-            self.line(f"if {least}:" if i == 0 else f"elif {least}:" if least else "else:")
-            self.level += 1
-            yield i
-
-    def slice_of(self, part: List) -> Value:
+    def slice_of(self, part: ExtensionList) -> SetSlice:
         """Write where a list lies."""
-        trie = self.tries.all[part.trie]
-        start, stop = self.name("s"), self.name("e")
+        trie = self.nest.tries[part.trie]
         values = self.array(trie.values)
         if not part.key:
-            return Value(values, "0", f"len({values})", "nothing")
+            return SetSlice(values, "0", f"len({values})")
         node = f"x{part.key[0]}"
         if trie.shards.count > 1 or trie.places is not None:
             node = f"{self.nodes(trie)}[{node}]"
-        for depth, level in enumerate(trie.levels):
-            offsets = self.array(level.offsets)
-            if depth:
-                found = self.name("q")
-                above = self.array(trie.levels[depth - 1].values)
-                self.line(f"{found} = position_of({above}, {start}, {stop}, x{part.key[depth]})")
-                start, stop = self.name("s"), self.name("e")
-                self.line(f"{start} = {offsets}[{found}] if {found} >= 0 else 0")
-                self.line(f"{stop} = {offsets}[{found} + 1] if {found} >= 0 else 0")
-            else:
-                self.line(f"{start} = {offsets}[{node}]")
-                self.line(f"{stop} = {offsets}[{node} + 1]")
+        start = stop = above = absent = ""
+        for level, position in zip(trie.levels, part.key, strict=True):
+            if above:
+                node = self.let("node", f"position_of({above}, {start}, {stop}, x{position})")
+                absent = f" if {node} >= 0 else 0"
+            offsets, above = self.array(level.offsets), self.array(level.values)
+            start = self.let("start", f"{offsets}[{node}]{absent}")
+            stop = self.let("stop", f"{offsets}[{node} + 1]{absent}")
         if part.after is not None:
-            behind = self.name("s")
-            self.line(f"{behind} = lower_bound({values}, {start}, {stop}, {part.after.source()})")
-            start = behind
-        return Value(values, start, stop, "nothing")
+            start = self.let("start", f"lower_bound({values}, {start}, {stop}, {part.after.source()})")
+        return SetSlice(values, start, stop)
 
-    def cut(self, value: Value, part: List | None, bounds: frozenset[Bound]) -> Value:
-        """Write a set's stretch within bounds."""
-        start, stop = value.start, value.stop
+    def cut(self, found: SetSlice, bounds: frozenset[Bound], part: ExtensionList | None = None) -> SetSlice:
+        """Write the stretch of a set within bounds; `part` is the list, if the set is a whole one."""
+        found = SetSlice(found.array, found.start, found.stop)
         for bound in sorted(bounds, key=str):
-            code = self.constant(bound.constant) if bound.position is None else f"x{bound.position}"
-            if bound.op in ("<", "="):
-                new = self.name("e")
-                if (
-                    bound.op == "<"
-                    and part is not None
-                    and part.key == (bound.position,)
-                    and len(self.tries.all[part.trie].levels) == 1
-                    and self.tries.all[part.trie].places is None
-                ):
-                    self.line(f"{new} = min({stop}, {self.splits(self.tries.all[part.trie])}[{code}])")
-                else:
-                    beyond = code if bound.op == "<" else f"{code} + 1"
-                    self.line(f"{new} = lower_bound({value.array}, {start}, {stop}, {beyond})")
-                stop = new
-            if bound.op in (">", "="):
-                new = self.name("s")
-                self.line(f"{new} = lower_bound({value.array}, {start}, {stop}, {code if bound.op == '=' else f'{code} + 1'})")
-                start = new
-        return Value(value.array, start, stop, "nothing")
+            code = self.code_of(bound)
+            for end, more in _MOVED_ENDS[bound.op]:
+                place = f"lower_bound({found.array}, {found.start}, {found.stop}, {code}{more})"
+                if part is not None and bound.op == "<" and part.key == (bound.position,) and self.has_splits(part):
+                    place = f"min({found.stop}, {self.splits(self.nest.tries[part.trie])}[{code}])"
+                found = replace(found, **{end: self.let(end, place)})
+        return found
 
-    def buffered(self, buffer: str, size: str) -> Value:
-        return Value(f"{buffer}r", "0", size, "nothing")
+    def has_splits(self, part: ExtensionList) -> bool:
+        """Tell whether it is worth looking up where codes stand in their own lists: those that do not change."""
+        trie = self.nest.tries[part.trie]
+        return len(trie.levels) == 1 and trie.places is None

@@ -1,7 +1,10 @@
-"""The text of a generated function: lines, names, and the arrays that become its arguments.
+"""The text of a generated function: its lines, its names, and the arrays that become its arguments.
 
-The source holds no text of a query, only its shape: attributes become x0, x1, ..., arrays and constants are arguments.
-Whatever a set, a counter or a cache needs in memory is an argument too, made once for a run.
+The text holds the shape of a query and nothing else: attributes become x0, x1, ... by their position; arrays and constants are
+arguments. So queries of one shape share their machine code. Scratch space (buffers, marks, counters, caches) is an argument
+too, allocated once for all ranges of seeds, since kernels allocate nothing.
+
+Sets are kept by *scope*: a set found inside a loop is forgotten, and its buffer used again, where that loop ends.
 """
 
 from __future__ import annotations
@@ -18,39 +21,40 @@ from numpy.typing import NDArray
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.trie import Trie
 from bigjoin.joins.bind import Binder
-from bigjoin.joins.stages import SetOf, bind_nest
+from bigjoin.joins.stages import BoundNest, CodeSet
 from bigjoin.kernels.walk import own_positions
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Term as Nest
 
-_HEADER = """from numpy import int64
+_MODULE = """from numpy import int64
 
 from bigjoin.kernels.jit import kernel
-from bigjoin.kernels.lists import lower_bound
-from bigjoin.kernels.sets import common, count_common, mark, position_of, without
+from bigjoin.kernels.lists import lower_bound, position_of
+from bigjoin.kernels.sets import common, mark, without
 
 
 @kernel
 def run({arguments}):
+{body}
 """
 
-DEEPEST = 90
-"""Levels of indentation, of which Python reads a hundred."""
+MAX_SOURCE_LOOPS = 20
+"""Loops within each other; Python allows no more."""
 
-NESTED = 20
-"""Loops within each other, of which Python allows no more."""
+MAX_SOURCE_INDENTS = 90
+"""Levels of indentation; Python allows a hundred."""
 
-LONGEST = 400
-"""Lines that are compiled: that takes some 10 ms each."""
+MAX_SOURCE_LINES = 400
+"""Compiling takes some 10 ms a line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """A set in the generated code: array[start:stop], its marks, and whether it is marked."""
+class SetSlice:
+    """A set in the generated code, array[start:stop], with its marks and the variable that tells whether they are set."""
 
     array: str
     start: str
     stop: str
-    marks: str
+    marks: str = "nothing"
     marked: str = "False"
 
     @property
@@ -59,35 +63,76 @@ class Value:
 
 
 class SourceText:
-    """A function in the making, for a nest that is bound to an index."""
+    """A function being written, for a nest that is bound to an index."""
 
-    def __init__(self, term: Term, binder: Binder) -> None:
+    def __init__(self, nest: Nest, binder: Binder) -> None:
         self.binder = binder
-        self.root, self.tries, self.below = bind_nest(term, binder)
-        self.loops = len(list(term.root.walk()))
+        self.nest = BoundNest(nest, binder)
+        self.root = self.nest.root
+        self.loops = list(self.root.everything())
         self.lines: list[str] = []
-        self.level = self.deepest = 1
-        self.names = 0
+        self.level = self.max_level = 1
+        self.names = self.buffers = 0
         self.arrays: dict[str, NDArray[Any]] = {"nothing": np.zeros(1, np.uint8)}
         self.known: dict[tuple[int, int, str], str] = {}
         self.constants: list[int] = []
-        self.scopes: list[dict[SetOf, Value]] = [{}]
-        self.idle: dict[str, list[str]] = {"marks": [], "buffer": []}
-        self.domain = max(binder.size(a) for a in term.attributes)
+        self.scopes: list[dict[CodeSet, SetSlice]] = []
+        self.marked: list[SetSlice] = []
+        """The sets that are marked at this point."""
+        self.domain = max(binder.size(a) for a in nest.attributes)
         self.code_type = code_type(self.domain)
 
-    def array(self, array: NDArray[Any]) -> str:
-        """Return the name of an array of the index, an argument."""
-        key = (array.__array_interface__["data"][0], len(array), str(array.dtype))
-        if key not in self.known:
-            view = array.view()
-            view.flags.writeable = False
-            self.known[key] = f"a{len(self.known)}"
-            self.arrays[self.known[key]] = view
-        return self.known[key]
+    # Lines
 
-    def derived(self, trie: Trie, what: str, make: Callable[[], NDArray[Any]]) -> str:
-        name = f"{what}{self.tries.number(trie)}"
+    def line(self, text: str) -> None:
+        """Write a line at the current level."""
+        self.max_level = max(self.max_level, self.level)
+        self.lines.append("    " * self.level + text)
+
+    def let(self, prefix: str, expression: str) -> str:
+        """Write an assignment to a new variable, and return its name."""
+        name = self.name(prefix)
+        self.line(f"{name} = {expression}")
+        return name
+
+    def name(self, prefix: str) -> str:
+        """Return a new name."""
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def open(self, *conditions: str) -> None:
+        """Put what follows, up to the end of the block or scope, under conditions, if there are any."""
+        if conditions:
+            self.line(f"if {' and '.join(f'({text})' for text in conditions) if len(conditions) > 1 else conditions[0]}:")
+            self.level += 1
+
+    @contextmanager
+    def block(self, header: str) -> Iterator[None]:
+        """Write a header, and what is written inside below it."""
+        level = self.level
+        self.line(header)
+        self.level += 1
+        yield
+        self.level = level
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """At the end, close what was opened inside, forget the sets that were found, and release their buffers."""
+        level, buffers = self.level, self.buffers
+        self.scopes.append({})
+        yield
+        self.scopes.pop()
+        self.level, self.buffers = level, buffers
+
+    # Arguments
+
+    def array(self, array: NDArray[Any]) -> str:
+        """Return the name of an array of the index, the same one for the same memory."""
+        memory = (array.__array_interface__["data"][0], len(array), str(array.dtype))
+        return self.derived(self.known.setdefault(memory, f"a{len(self.known)}"), lambda: _read_only(array))
+
+    def derived(self, name: str, make: Callable[[], NDArray[Any]]) -> str:
+        """Return the name of an array that is made when first asked for."""
         if name not in self.arrays:
             self.arrays[name] = make()
         return name
@@ -96,11 +141,11 @@ class SourceText:
         """Return the array of the node of each code."""
         if trie.places is not None:
             return self.array(trie.places)
-        return self.derived(trie, "nodes", lambda: trie.shards.nodes(np.arange(len(trie.levels[0].offsets) - 1)))
+        return self.derived(f"nodes{self.nest.number(trie)}", lambda: trie.shards.nodes(np.arange(trie.nodes_stored)))
 
     def codes(self, trie: Trie) -> str:
         """Return the array of the code of each node."""
-        return self.derived(trie, "codes", lambda: trie.shards.codes(np.arange(len(trie.levels[0].offsets) - 1)))
+        return self.derived(f"codes{self.nest.number(trie)}", lambda: trie.shards.codes(np.arange(trie.nodes_stored)))
 
     def splits(self, trie: Trie) -> str:
         """Return the array of where each code stands, or would stand, in its own list."""
@@ -111,68 +156,39 @@ class SourceText:
             own_positions(trie.offsets, trie.values, trie.shards.nodes(codes), found)
             return found
 
-        return self.derived(trie, "splits", make)
+        return self.derived(f"splits{self.nest.number(trie)}", make)
 
-    def take(self, kind: str) -> str:
-        """Return the name of scratch space: marks for every code, or a buffer for any list."""
-        if self.idle[kind]:
-            return self.idle[kind].pop()
-        name = self.name(kind)
-        if kind == "marks":
-            self.arrays[name] = np.zeros(self.domain, np.uint8)
-        else:
-            self.arrays[name] = np.empty(self.longest, self.code_type)
-            view = self.arrays[name].view()
-            view.flags.writeable = False
-            self.arrays[f"{name}r"] = view
+    def buffer(self) -> str:
+        """Return a buffer for any set, in use until the end of the scope; the same with an r is read-only, as lists are."""
+        name = self.derived(f"buffer{self.buffers}", lambda: np.empty(max(self.max_lengths, default=0), self.code_type))
+        self.derived(f"{name}r", lambda: _read_only(self.arrays[name]))
+        self.buffers += 1
         return name
 
-    @cached_property
-    def lengths(self) -> list[int]:
-        """The length of the longest list of each trie."""
-        return [trie.longest for trie in self.tries.all]
-
-    @property
-    def longest(self) -> int:
-        """The length of the longest list of all."""
-        return max(self.lengths, default=0)
-
     def constant(self, value: int) -> str:
+        """Return the name of a constant."""
         self.constants.append(value)
         return f"constants[{len(self.constants) - 1}]"
 
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        """Forget at its end the sets that are found within, and use their buffers again."""
-        self.scopes.append({})
-        taken = {name for name in self.arrays if name.startswith("buffer")} - set(self.idle["buffer"])
-        yield
-        self.scopes.pop()
-        now = {name for name in self.arrays if name.startswith("buffer") and not name.endswith("r")}
-        self.idle["buffer"] = sorted(now - taken)
+    @cached_property
+    def max_lengths(self) -> list[int]:
+        """The length of the longest list of each trie."""
+        return [trie.longest for trie in self.nest.tries]
 
-    def open_all(self, conditions: list[str]) -> None:
-        """Go on only where all of some conditions hold."""
-        if conditions:
-            self.open(" and ".join(f"({text})" for text in conditions) if len(conditions) > 1 else conditions[0])
-
-    def open(self, condition: str) -> None:
-        self.line(f"if {condition}:")
-        self.level += 1
+    # The whole
 
     @property
     def is_too_large(self) -> bool:
-        """Whether Python could not nest what was written, or compiling it would take longer than it saves."""
-        loops = max(loop.depth for loop in self.root.everything()) + 1
-        return loops > NESTED or self.deepest > DEEPEST or len(self.lines) > LONGEST
+        """Whether Python cannot nest what was written, or compiling it would take longer than it saves."""
+        loops = max(loop.depth for loop in self.loops) + 1
+        return loops > MAX_SOURCE_LOOPS or self.max_level > MAX_SOURCE_INDENTS or len(self.lines) > MAX_SOURCE_LINES
 
-    def line(self, text: str) -> None:
-        self.deepest = max(self.deepest, self.level)
-        self.lines.append("    " * self.level + text)
+    def module(self, *arguments: str) -> str:
+        """Return the source of a module with the function, which takes these arguments and then the arrays."""
+        return _MODULE.format(arguments=", ".join([*arguments, *self.arrays]), body="\n".join(self.lines))
 
-    def name(self, prefix: str) -> str:
-        self.names += 1
-        return f"{prefix}{self.names}"
 
-    def source(self, arguments: list[str]) -> str:
-        return _HEADER.format(arguments=", ".join([*arguments, *self.arrays])) + "\n".join(self.lines) + "\n"
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,14 +1,35 @@
-"""Which sets the loops of a nest need, and at which depth each is known.
+"""Decide which sets the loops of a nest need, and how early each of them is known.
 
-The extensions of an attribute are the intersection of lists, and every list is known as soon as the attributes of its key are
-bound: some of them before others. So a set is found in stages, each as early, and so as seldom, as can be; and as a set is
-named by what it is the intersection of, loops that need the same one share it (4-clique: N(a) & N(b) serves c, and then d).
+A plan is compiled into nested loops, one for each attribute (`query/nest.py`). The values of a loop are a *set*: the codes that
+all of some lists hold, within bounds. The keys of these lists are attributes bound further out, and not all of them by the loop
+just outside. So a set is found in *stages*: a stage is the part of the intersection that can be taken once the loop at some
+depth has bound its value (the root has depth 0; at depth -1 nothing is bound yet). Each stage is computed at its own depth, so
+loops further in do not repeat it.
+
+Take the triangle, each found once: edge(a, b), edge(a, c), edge(b, c), with code(c) < code(b) < code(a). Write N(x) for the
+sorted list of neighbours of x.
+
+    attribute   stages
+    b           depth 0: N(a) below a
+    c           depth 0: N(a) below a       depth 1: N(a) & N(b), below b
+
+Sets are compared by what they are made of, so the first stage of c is recognised as the set of b, and written once:
+
+    for a in all codes:
+        A = N(a) below a                            # depth 0
+        for b in A:
+            total += size of A & (N(b) below b)     # depth 1
+
+That c is also below a is not checked at depth 1, since it follows from c < b and b < a. In the same way, the c and d of a
+4-clique share A & N(b). `set_source.py` writes the code of a stage, and continues this example.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
 
 from bigjoin.index.trie import Trie
 from bigjoin.joins.after import After
@@ -16,22 +37,23 @@ from bigjoin.joins.bind import Binder
 from bigjoin.joins.constraints import Condition
 from bigjoin.joins.extender import BoundExtender
 from bigjoin.kernels.compare import NOT_EQUAL
-from bigjoin.query.nest import Loop, Term
+from bigjoin.query.nest import Loop
+from bigjoin.query.nest import Term as Nest
 from bigjoin.query.plan import Extender, ordered_pairs
 from bigjoin.query.read import Version
 
-Pairs = frozenset[tuple[int, int]]
+OrderedPairs = frozenset[tuple[int, int]]
 """Positions (smaller, larger) of attributes whose codes are known to be in this order."""
 
 
 @dataclass(frozen=True, slots=True)
-class List:
-    """The list that the codes at some positions lead to in the trie of that number."""
+class ExtensionList:
+    """The list in a trie, given by its number, that the codes at some positions lead to."""
 
     trie: int
     key: tuple[int, ...]
     after: After | None = None
-    """Which part of it is meant, if it is that behind the seed's tuple."""
+    """If set, only the part that comes after the seed's tuple."""
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -41,56 +63,88 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A bound on codes: `<`, `>` or `=` the code at a position, or a constant."""
+    """A bound on codes: `<`, `>` or `==`, and the code at a position or, if that is None, a constant."""
 
     op: str
     position: int | None
     constant: int = 0
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The positions that decide it."""
+        return () if self.position is None else (self.position,)
+
+    def follows_from(self, others: Iterable[Bound], ordered: OrderedPairs) -> bool:
+        """Tell whether codes within other bounds are within this one: what is below b is below a if b < a."""
+        pairs = [(other.position, self.position) for other in others if other.op == self.op]
+        return any(pair in ordered if self.op == "<" else self.op == ">" and pair[::-1] in ordered for pair in pairs)
+
 
 @dataclass(frozen=True, slots=True)
-class SetOf:
+class CodeSet:
     """The codes that all of some lists hold and others do not, within bounds."""
 
-    lists: frozenset[List] = frozenset()
-    without: frozenset[List] = frozenset()
+    lists: frozenset[ExtensionList] = frozenset()
+    without: frozenset[ExtensionList] = frozenset()
     bounds: frozenset[Bound] = frozenset()
 
-    def serves(self, want: SetOf, below: Pairs) -> bool:
-        """Tell whether the wanted set is a part of this one."""
-        known = all(b in want.bounds or any(_implies(w, b, below) for w in want.bounds) for b in self.bounds)
-        return known and self.lists <= want.lists and self.without <= want.without
+    def holds_all_of(self, part: CodeSet, ordered: OrderedPairs) -> bool:
+        """Tell whether another set is sure to be a part of this one."""
+        looser = all(b in part.bounds or b.follows_from(part.bounds, ordered) for b in self.bounds)
+        return looser and self.lists <= part.lists and self.without <= part.without
+
+
+class SetStage(NamedTuple):
+    """What is known of a loop's set once the loop at some depth has bound its value."""
+
+    depth: int
+    codes: CodeSet
 
 
 @dataclass(slots=True, eq=False)
 class BoundLoop:
-    """A loop of a nest, bound to an index. `path` holds the positions of the attributes around it, the outermost first."""
+    """A loop of a nest, bound to an index."""
 
     loop: Loop
     number: int
     position: int
     path: tuple[int, ...]
+    """The positions of the attributes around it, outermost first."""
     condition: Condition
     checks: tuple[tuple[BoundExtender, bool], ...]
-    leads: bool = False
-    """Whether its first inner loop leads on to one that collects."""
-    stages: list[tuple[int, SetOf]] = field(default_factory=list)
-    """(depth, set), each a part of the one before; the last holds the extensions. None: counters alone hold them."""
+    chained: bool = False
+    """Whether its first inner loop continues a chain, whose last loop adds to a counter or writes rows."""
+    stages: list[SetStage] = field(default_factory=list)
+    """Each a part of the one before; the last is the set of the loop. None: its values are all codes, or a counter has them."""
     inner: list[BoundLoop] = field(default_factory=list)
     counters: list[tuple[int, BoundLoop]] = field(default_factory=list)
+    """The number of each counter and the first loop of the chain that fills it."""
 
     @property
     def depth(self) -> int:
         return len(self.path)
 
     @property
+    def extensions(self) -> CodeSet:
+        """The set that it loops over; it must have stages."""
+        return self.stages[-1].codes
+
+    @property
+    def bounds(self) -> list[Bound]:
+        """The bounds that its condition sets."""
+        window = self.condition.window
+        bounds = [Bound("<", p) for p in window.below] + [Bound(">", p) for p in window.above]
+        bounds += [Bound("==", p) for p in window.equal] + [Bound("==", None, code) for code in window.codes]
+        return [*bounds, Bound("<", None, 0)] if window.empty else bounds
+
+    @property
     def heads(self) -> list[BoundLoop]:
-        """The loops that run for each of its values: those that fill counters, and then those inside."""
-        return [*(spine for _, spine in self.counters), *self.inner]
+        """The loops that run for each of its values: those that fill counters, then those inside."""
+        return [*(first for _, first in self.counters), *self.inner]
 
     @property
     def is_counted(self) -> bool:
-        """Whether the size of its set is all that is asked for, perhaps without a few codes that are bound already."""
+        """Whether only the size of its set matters, perhaps without a few codes that are already bound."""
         plain = all(f.by_code and f.operator == NOT_EQUAL for f in self.condition.filters)
         return plain and not (self.inner or self.counters or self.checks or self.loop.weights) and bool(self.stages)
 
@@ -101,100 +155,73 @@ class BoundLoop:
             yield from child.everything()
 
     def walk(self) -> Iterator[BoundLoop]:
-        """Give this loop and those within it, but for the insides of cached ones."""
+        """Give this loop and those within it, except cached ones: their sets are only found when there is no cached sum."""
         yield self
-        for _, spine in self.counters:
-            yield from spine.walk()
-        for child in self.inner:
+        for child in self.heads:
             if not child.loop.cached:
                 yield from child.walk()
 
 
-class Tries:
-    """The tries that a nest reads, by number."""
+class BoundNest:
+    """The loops of a nest bound to an index, with the stages of their sets, and the tries that these read."""
 
-    def __init__(self) -> None:
-        self.all: list[Trie] = []
+    def __init__(self, nest: Nest, binder: Binder) -> None:
+        self.binder = binder
+        self.tries: list[Trie] = []
+        place = binder.order.index
+        self.ordered: OrderedPairs = frozenset((place(a), place(b)) for a, b in ordered_pairs(nest.restrictions))
+        self._numbers = count()
+        self.root = self._bind(nest.root, (), None)
 
     def number(self, trie: Trie) -> int:
         """Return the number of a trie, a new one if it has none."""
-        for i, known in enumerate(self.all):
-            if known is trie:
-                return i
-        self.all.append(trie)
-        return len(self.all) - 1
+        number = next((i for i, known in enumerate(self.tries) if known is trie), len(self.tries))
+        if number == len(self.tries):
+            self.tries.append(trie)
+        return number
 
+    def list_of(self, extender: BoundExtender) -> ExtensionList:
+        """Return the list of an extender."""
+        return ExtensionList(self.number(extender.trie), extender.key, extender.after)
 
-def bind_nest(term: Term, binder: Binder) -> tuple[BoundLoop, Tries, Pairs]:
-    """Bind the loops of a term, and find the stages of their sets."""
-    tries = Tries()
-    place = binder.order.index
-    below = frozenset((place(smaller), place(larger)) for smaller, larger in ordered_pairs(term.restrictions))
-    numbers = iter(range(len(list(term.root.walk()))))
-
-    def bound(loop: Loop, path: tuple[int, ...], counter: int | None = None) -> BoundLoop:
-        step, position = loop.step, binder.order.index(loop.attribute)
-        condition = binder.condition(loop.attribute, step.restrictions, step.filters)
-        leads = counter is not None and loop.collects != counter
-        # The root runs over all codes, or over its labels, or over the keys of a delta: that an edge leads on is seen there.
-        lists = [_list(binder.extender(e), tries) for e in step.extenders if path or _lists_root(e)]
-        checks, without = binder.checks(step.checks), [_list(binder.extender(e), tries) for e in step.excluders]
-        if not path or not lists:  # values come one by one
+    def _bind(self, loop: Loop, path: tuple[int, ...], counter: int | None) -> BoundLoop:
+        """Bind a loop and all within it; `counter` is the one that its chain fills, if it is part of such a chain."""
+        step, binder = loop.step, self.binder
+        lists = [self.list_of(binder.extender(e)) for e in step.extenders if path or _limits_root(e)]
+        checks, without = binder.checks(step.checks), [self.list_of(binder.extender(e)) for e in step.excluders]
+        if not path or not lists:  # there is no set to subtract from, so each value is checked
             checks, without = (*checks, *binder.checks(step.excluders)), []
-        found = BoundLoop(loop, next(numbers), position, path, condition, checks, leads)
-        found.stages = _stages(found, lists, without, below)
+        condition = binder.condition(loop.attribute, step.restrictions, step.filters)
+        position = binder.order.index(loop.attribute)
+        chained = counter is not None and loop.collects != counter
+        bound = BoundLoop(loop, next(self._numbers), position, path, condition, checks, chained)
+        bound.stages = _stages(bound, lists, without, self.ordered)
         inside = (*path, position)
-        found.counters = [(inner.number, bound(inner.spine, inside, inner.number)) for inner in loop.counters]
-        found.inner = [bound(child, inside, None if i or not leads else counter) for i, child in enumerate(loop.inner)]
-        return found
-
-    return bound(term.root, ()), tries, below
+        bound.counters = [(inner.number, self._bind(inner.spine, inside, inner.number)) for inner in loop.counters]
+        bound.inner = [self._bind(child, inside, counter if chained and not i else None) for i, child in enumerate(loop.inner)]
+        return bound
 
 
-def _lists_root(e: Extender) -> bool:
+def _limits_root(e: Extender) -> bool:
+    """Tell whether the root loops over the list of an extender: of a label, or of the keys of a delta.
+
+    Otherwise the root loops over all codes, and those without an edge turn out to have an empty list at the next loop.
+    """
     return len(e.atom.attributes) == 1 or e.atom.version is Version.DELTA
 
 
-def _list(extender: BoundExtender, tries: Tries) -> List:
-    return List(tries.number(extender.trie), extender.key, extender.after)
-
-
-def _stages(loop: BoundLoop, lists: list[List], without: list[List], below: Pairs) -> list[tuple[int, SetOf]]:
+def _stages(loop: BoundLoop, lists: list[ExtensionList], without: list[ExtensionList], ordered: OrderedPairs) -> list[SetStage]:
     if not lists:
         return []
-
-    def depth(positions: tuple[int, ...]) -> int:
-        return max((loop.path.index(p) for p in positions), default=-1)
-
-    window = loop.condition.window
-    bounds = [Bound("<", p) for p in loop.path if (loop.position, p) in below or p in window.below]
-    bounds += [Bound(">", p) for p in loop.path if (p, loop.position) in below or p in window.above]
-    bounds += [Bound("=", p) for p in window.equal] + [Bound("=", None, code) for code in window.codes]
-    if window.empty:
-        bounds.append(Bound("<", None, 0))
-    when: dict[List | Bound, int] = {part: depth(part.reads) for part in (*lists, *without)}
-    when |= {part: -1 if part.position is None else depth((part.position,)) for part in bounds}
-    first = min(when[part] for part in lists)
+    below = {Bound("<", p) for p in loop.path if (loop.position, p) in ordered}
+    above = {Bound(">", p) for p in loop.path if (p, loop.position) in ordered}
+    bounds = below.union(above, loop.bounds)
+    parts: list[ExtensionList | Bound] = [*lists, *without, *bounds]
+    depths = {part: max(map(loop.path.index, part.reads), default=-1) for part in parts}
+    first = min(depths[part] for part in lists)
     stages = []
-    for at in sorted({max(first, d) for d in when.values()}):
-        known = [b for b in bounds if when[b] <= at]
-        needed = [b for b in known if not any(_implies(other, b, below) for other in known if other != b)]
-        stages.append(
-            (
-                at,
-                SetOf(
-                    frozenset(part for part in lists if when[part] <= at),
-                    frozenset(part for part in without if when[part] <= at),
-                    frozenset(needed),
-                ),
-            )
-        )
+    for depth in sorted({max(first, each) for each in depths.values()}):
+        known = {part for part, each in depths.items() if each <= depth}
+        needed = {b for b in bounds & known if not b.follows_from(bounds & known, ordered)}
+        stages.append(SetStage(depth, CodeSet(frozenset(lists) & known, frozenset(without) & known, frozenset(needed))))
     return stages
-
-
-def _implies(tighter: Bound, bound: Bound, below: Pairs) -> bool:
-    """Tell whether a code within one bound is within another."""
-    if tighter.position is None or bound.position is None or tighter.op != bound.op:
-        return False
-    pair = (tighter.position, bound.position)
-    return pair in below if bound.op == "<" else pair[::-1] in below if bound.op == ">" else False

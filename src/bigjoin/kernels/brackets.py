@@ -1,4 +1,4 @@
-"""Brackets and quotes of a whole text: how deep brackets nest, and whether quotes close. Parsers trust both."""
+"""Check brackets and quotes of a text before a parser sees it: how deep brackets nest, and whether quotes are closed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _OPEN, _OPEN_LIST, _CLOSE, _CLOSE_LIST = ord("{"), ord("["), ord("}"), ord("]")
 
 
 @kernel
-def find_objects(text, most, wanted):
-    """Walk over the objects of JSON that follow each other; return three places in the text, each of them or NOWHERE.
+def find_objects(text, max_depth, wanted):
+    """Read consecutive JSON objects, and return three positions in the text, each of which may be NOWHERE.
 
-    Where brackets nest deeper than `most`; where something stands outside all objects; and where the object with a number
-    begins. What comes after one of the first two is not looked at.
+    They are where brackets nest deeper than `max_depth`, where something stands outside all objects, and where object number
+    `wanted` begins. Reading stops at the first of the two faults.
     """
     depth = objects = 0
     begin = NOWHERE
@@ -40,7 +40,7 @@ def find_objects(text, most, wanted):
             quoted = True
         elif byte in (_OPEN, _OPEN_LIST):
             depth += 1
-            if depth > most:
+            if depth > max_depth:
                 return at, NOWHERE, begin
         elif byte in (_CLOSE, _CLOSE_LIST):
             depth -= 1
@@ -50,7 +50,7 @@ def find_objects(text, most, wanted):
 
 @kernel
 def find_open_quote(text, separator):
-    """Return where quotes open at the beginning of a field of CSV and do not close before the text ends, or NOWHERE."""
+    """Return where a quote opens a field of CSV and is not closed before the text ends, or NOWHERE."""
     begins = True
     at = 0
     while at < len(text):

@@ -1,9 +1,9 @@
-"""Compare: keep or count the candidates of each prefix that filters allow."""
+"""Compare: keep or count the candidates of each prefix that satisfy comparisons."""
 
 from __future__ import annotations
 
 from bigjoin.kernels.jit import helper, kernel
-from bigjoin.kernels.lists import lower_bound
+from bigjoin.kernels.lists import position_of
 
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, NOT_EQUAL, EQUAL = range(6)
 
@@ -25,7 +25,7 @@ def compare_extensions(ranks, operator, others, candidates, begins, lengths):
 
 @kernel
 def count_differing(prefixes, rows, candidates, begins, lengths):
-    """Return how many candidates differ from the codes of their prefix in some rows, by looking those codes up."""
+    """Return how many candidates differ from the codes that their prefix has in some rows; those codes are searched for."""
     total = 0
     for i in range(len(begins)):
         begin = begins[i]
@@ -37,15 +37,13 @@ def count_differing(prefixes, rows, candidates, begins, lengths):
             for s in range(r):
                 fresh = fresh and prefixes[rows[s], i] != code
             if fresh:
-                position = lower_bound(candidates, begin, end, code)
-                if position < end and candidates[position] == code:
-                    total -= 1
+                total -= position_of(candidates, begin, end, code) >= 0
     return total
 
 
 @kernel
 def count_compared(ranks, by_code, operators, others, candidates, begins, lengths):
-    """Return how many candidates satisfy every comparison f: of their code or else their rank, with others[f, i]."""
+    """Return how many candidates satisfy every comparison f, of their code or else their rank with others[f, i]."""
     total = 0
     for i in range(len(begins)):
         for k in range(begins[i], begins[i] + lengths[i]):

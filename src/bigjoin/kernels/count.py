@@ -1,4 +1,4 @@
-"""Count: how many extensions a list offers each prefix, and whether it is the shortest so far."""
+"""Count: how many extensions a list has for each prefix, and whether it is the shortest list so far."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bigjoin.kernels.lists import extension_list
 
 @kernel
 def count_extensions(offsets, values, nodes, lower, upper, extender, counts, proposers):
-    """Lower counts[i] to the length of prefix i's list where that is shorter, and note `extender` in proposers[i]."""
+    """Where the list of prefix i is shorter than counts[i], set counts[i] to its length and proposers[i] to `extender`."""
     for i in range(len(nodes)):
         if counts[i] > 0:
             start, stop = extension_list(offsets, values, nodes, lower, upper, i)

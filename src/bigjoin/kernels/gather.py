@@ -1,4 +1,4 @@
-"""Gather: the values of codes, in one pass; NumPy would first widen the codes."""
+"""Gather: look up the values of codes in one pass. NumPy would first make 64-bit copies of the codes."""
 
 from __future__ import annotations
 

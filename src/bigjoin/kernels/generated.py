@@ -1,7 +1,7 @@
-"""The one entry through which generated source is compiled.
+"""The one entry through which generated source is compiled: `load` turns the source of a module into its function.
 
-A module that is generated is named by the hash of its source, so that its machine code is found again by workers and later
-runs. The source itself is not kept: whoever asks for the function has it.
+The module is named by the hash of its source, so that other processes find its machine code in the cache of `jit.py`. Only the
+machine code is kept on disk: every process writes the source again, from the plan.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from hashlib import sha256
 from types import ModuleType
 from typing import Any
 
-KEPT = 512
-"""Functions that a process keeps."""
+MAX_LOADED_FUNCTIONS = 512
+"""Functions that a process keeps in memory."""
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_LOADED_FUNCTIONS)
 def load(source: str) -> Any:
     """Return the function `run` that a module's source defines."""
     module = ModuleType(f"bigjoin.kernels.plan_{sha256(source.encode()).hexdigest()[:24]}")
     file = f"<{module.__name__}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
-    sys.modules[module.__name__] = module  # where numba looks for the module of cached machine code
+    sys.modules[module.__name__] = module  # where numba looks for the module when it loads machine code
     exec(compile(source, file, "exec"), module.__dict__)
     return module.run

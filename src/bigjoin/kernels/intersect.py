@@ -1,92 +1,33 @@
 """Intersect: keep the candidates of each prefix that its list holds, or (for a negated atom) does not hold.
 
-Neighbouring prefixes often share a list. Where their candidates together are about as many as the list is long, the list is
-marked once and every candidate is looked up; the marks cost no more than the candidates. Otherwise candidates and list, both
-sorted, are merged while their lengths are within GALLOP of each other, and beyond that each candidate gallops through the list.
-So a prefix costs its candidates times a logarithm however long the list is, which is what worst-case optimality needs on hubs.
+Neighbouring prefixes often share a list. If their candidates together are about as many as the list is long, the list is marked
+once and every candidate looks up its mark: marking then costs no more than the candidates. Otherwise each prefix intersects
+its own candidates with the list, as `sets.common` does. So a prefix costs at most its candidates times a logarithm, however
+long the list is, which is what worst-case optimality requires of hubs.
 """
 
 from __future__ import annotations
 
 from bigjoin.kernels.jit import helper, kernel
-from bigjoin.kernels.lists import extension_list, gallop, lower_bound
-from bigjoin.kernels.sets import count_common
-
-GALLOP = 16
+from bigjoin.kernels.lists import extension_list, lower_bound
+from bigjoin.kernels.sets import common, common_with_marks, mark, without
 
 
 @kernel
 def intersect_extensions(offsets, values, nodes, lower, upper, extender, proposers, marks, candidates, begins, lengths):
-    """Shorten each segment to the candidates in the list of its prefix; the proposer's own segments stay as they are.
+    """Shorten each segment to the candidates in the list of its prefix; segments that `extender` proposed stay as they are.
 
-    `marks` is a zero for every code, and is left so. Only that part of a list is marked which candidates can be in: all lists
-    of a step have the same window, which the candidates already lie in.
+    `marks` holds a zero for every code, and does so again afterwards.
     """
-    i = 0
-    while i < len(nodes):
-        node = nodes[i]
-        end = i
-        total = 0
-        while end < len(nodes) and nodes[end] == node:
-            if proposers[end] != extender:
-                total += lengths[end]
-            end += 1
-        first = last = 0
-        if total > 0 and node >= 0:
-            first, last = _reach(offsets, values, node, candidates, begins, lengths, i, end)
-        if total > 0 and node >= 0 and 2 * total >= last - first:
-            for position in range(first, last):
-                marks[values[position]] = 1
-            for k in range(i, end):
-                if proposers[k] != extender:
-                    lengths[k] = _keep_marked(marks, candidates, begins[k], lengths[k])
-            for position in range(first, last):
-                marks[values[position]] = 0
-        elif total > 0:
-            for k in range(i, end):
-                if proposers[k] != extender and lengths[k] > 0:
-                    start, stop = extension_list(offsets, values, nodes, lower, upper, k)
-                    if stop - start > GALLOP * lengths[k]:
-                        lengths[k] = _gallop(values, start, stop, candidates, begins[k], lengths[k], True)
-                    else:
-                        lengths[k] = _merge(values, start, stop, candidates, begins[k], lengths[k])
-        i = end
+    where = begins, lengths
+    _intersect(offsets, values, nodes, lower, upper, extender, proposers, marks, candidates, where, candidates, lengths)
 
 
 @kernel
 def count_intersections(offsets, values, nodes, lower, upper, marks, candidates, begins, lengths, counts):
-    """Set counts[i] to how many candidates of a segment are in the list of its prefix; segments stay as they are.
-
-    Otherwise like `intersect_extensions`, for a last list whose candidates nobody has to know.
-    """
-    i = 0
-    while i < len(nodes):
-        node = nodes[i]
-        end = i
-        total = 0
-        while end < len(nodes) and nodes[end] == node:
-            total += lengths[end]
-            counts[end] = 0
-            end += 1
-        first = last = 0
-        if total > 0 and node >= 0:
-            first, last = _reach(offsets, values, node, candidates, begins, lengths, i, end)
-        if total > 0 and node >= 0 and 2 * total >= last - first:
-            for position in range(first, last):
-                marks[values[position]] = 1
-            for k in range(i, end):
-                kept = 0
-                for p in range(begins[k], begins[k] + lengths[k]):
-                    kept += marks[candidates[p]]
-                counts[k] = kept
-            for position in range(first, last):
-                marks[values[position]] = 0
-        elif total > 0:
-            for k in range(i, end):
-                start, stop = extension_list(offsets, values, nodes, lower, upper, k)
-                beyond = begins[k] + lengths[k]
-                counts[k] = count_common(candidates, begins[k], beyond, marks, False, values, start, stop)
-        i = end
+    """Set counts[i] to how many candidates of a segment are in the list of its prefix; segments stay as they are."""
+    where = begins, lengths
+    _intersect(offsets, values, nodes, lower, upper, 0, None, marks, candidates, where, None, counts)
 
 
 @kernel
@@ -95,12 +36,49 @@ def exclude_extensions(offsets, values, nodes, lower, upper, candidates, begins,
     for i in range(len(nodes)):
         if lengths[i] > 0:
             start, stop = extension_list(offsets, values, nodes, lower, upper, i)
-            lengths[i] = _gallop(values, start, stop, candidates, begins[i], lengths[i], False)
+            begin = begins[i]
+            lengths[i] = without(candidates, begin, begin + lengths[i], values, start, stop, candidates, begin) - begin
+
+
+@helper
+def _intersect(offsets, values, nodes, lower, upper, extender, proposers, marks, candidates, segments, out, kept):
+    """Intersect the segments (begins, lengths) of prefixes, except those of a proposer, if given; `out` is as in `sets`."""
+    begins, lengths = segments
+    i = 0
+    while i < len(nodes):
+        node = nodes[i]
+        end = i
+        total = 0
+        while end < len(nodes) and nodes[end] == node:
+            if proposers is None or proposers[end] != extender:
+                total += lengths[end]
+            end += 1
+        first = last = 0
+        if total > 0 and node >= 0:
+            first, last = _reach(offsets, values, node, candidates, begins, lengths, i, end)
+        marked = total > 0 and node >= 0 and 2 * total >= last - first
+        if marked:
+            mark(marks, values, first, last, 1)
+        for k in range(i, end):
+            if proposers is None or proposers[k] != extender:
+                begin = begins[k]
+                beyond = begin + lengths[k]
+                if marked:
+                    kept[k] = common_with_marks(marks, candidates, begin, beyond, out, begin) - begin
+                else:
+                    start, stop = extension_list(offsets, values, nodes, lower, upper, k)
+                    kept[k] = common(candidates, begin, beyond, marks, False, values, start, stop, out, begin) - begin
+        if marked:
+            mark(marks, values, first, last, 0)
+        i = end
 
 
 @helper
 def _reach(offsets, values, node, candidates, begins, lengths, i, end):
-    """Return the part (first, last) of a list that the candidates of some prefixes can be in: each has its own sorted."""
+    """Return the part (first, last) of a list that lies between the smallest and the largest candidate of prefixes [i, end).
+
+    Candidates lie within the bounds of the step already, so nothing else of the list needs a mark.
+    """
     empty = True
     low = high = candidates[0]
     for k in range(i, end):
@@ -111,40 +89,3 @@ def _reach(offsets, values, node, candidates, begins, lengths, i, end):
             empty = False
     first = lower_bound(values, offsets[node], offsets[node + 1], low)
     return first, lower_bound(values, first, offsets[node + 1], high + 1)
-
-
-@helper
-def _keep_marked(marks, candidates, begin, length):
-    kept = begin
-    for k in range(begin, begin + length):
-        candidate = candidates[k]
-        candidates[kept] = candidate
-        kept += marks[candidate]
-    return kept - begin
-
-
-@helper
-def _merge(values, start, stop, candidates, begin, length):
-    kept = begin
-    k = begin
-    end = begin + length
-    while k < end and start < stop:
-        candidate = candidates[k]
-        value = values[start]
-        candidates[kept] = candidate
-        kept += candidate == value
-        k += candidate <= value
-        start += value <= candidate
-    return kept - begin
-
-
-@helper
-def _gallop(values, start, stop, candidates, begin, length, wanted):
-    kept = begin
-    for k in range(begin, begin + length):
-        candidate = candidates[k]
-        start = gallop(values, start, stop, candidate)
-        if (start < stop and values[start] == candidate) == wanted:
-            candidates[kept] = candidate
-            kept += 1
-    return kept - begin

@@ -1,11 +1,11 @@
-"""How kernels are compiled and where their machine code is kept, and a count of how many had to be compiled.
+"""Compile kernels, keep their machine code on disk, and count how many had to be compiled.
 
-numba's own cache would do but for three things: it unpickles whatever lies in its folder, a damaged file makes every later
-call fail, and so does a disk that is full. Here machine code is a file for each signature, which only this user can have
-written, and which begins with a checksum: one that does not fit is compiled anew, and one that cannot be kept is not kept.
+numba has a cache of its own, but it unpickles whatever lies in its folder, and it fails on a damaged file or a full disk. Here
+each signature of a kernel is a file that only this user can have written and that begins with a checksum. A file that does not
+match its checksum is compiled again, and one that cannot be written is done without.
 
-A function's machine code contains that of its helpers, also those of other files. So the folder is named by the sources of all
-kernels together.
+The machine code of a function contains that of its helpers, including helpers in other files, so the folder is named by a hash
+of the sources of all kernels.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ import numba
 
 from bigjoin.private import made_private, private_folder, read_private, write_private
 
-# Kernels allocate nothing, so arrays need no reference counts: an atomic addition for each array of each call of a helper
-# takes longer than a short search (45 ns against 5). The option has no public name; without it kernels are right, and slower.
+# Kernels allocate nothing, so their arrays need no reference counts. Counting takes an atomic addition for each array in each
+# call of a helper, which is longer than a short search (45 ns against 5). The option is not public; without it kernels are
+# correct but slower.
 _UNCOUNTED: dict[str, Any] = {}
 with suppress(ImportError):
     from numba.core.options import DefaultOptions
@@ -47,7 +48,7 @@ def kernel(function: _Function) -> _Function:
 
 
 helper = kernel
-"""A function that kernels call: compiled like one, and named apart for the reader."""
+"""A function that only kernels call. It is compiled in the same way; the other name tells the reader."""
 
 
 def compilations() -> int:
@@ -56,7 +57,7 @@ def compilations() -> int:
 
 
 class KernelCache:
-    """The machine code of one function, as numba's dispatcher asks for it: where anything fails, there is none."""
+    """The cache of one function, in the form that numba's dispatcher expects. If anything fails, there is no machine code."""
 
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
         self.function, self.folder = function, folder
@@ -66,7 +67,7 @@ class KernelCache:
         return str(self.folder)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return what was compiled for a signature, or None; what cannot be used is removed."""
+        """Return what was compiled for a signature, or None; remove a file that cannot be used."""
         target.refresh()
         file = None
         try:
@@ -90,7 +91,7 @@ class KernelCache:
             return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep what was compiled for a signature; not on a full disk, nor what only this process can run."""
+        """Keep what was compiled for a signature, if there is space and other processes can use it."""
         with suppress(Exception):
             from numba.core.serialize import dumps
 
@@ -99,17 +100,12 @@ class KernelCache:
                 entry = dumps((key, compiled._reduce()))
                 write_private(self._file(key), sha256(entry).digest() + entry)
 
-    def flush(self) -> None:
-        """Forget what is kept, as numba does before it compiles a function again."""
-        for file in self.folder.glob(f"{self._name}-*"):
-            file.unlink(missing_ok=True)
-
     @property
     def _name(self) -> str:
         return f"{self.function.__module__}.{self.function.__qualname__}".replace("<", "").replace(">", "")
 
     def _key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
-        """Return all that machine code depends on, besides the sources that name the folder."""
+        """Return everything that machine code depends on besides the sources of kernels."""
         versions = (numba.__version__, sys.implementation.cache_tag, numba.config.BOUNDSCHECK)
         return (self._name, sha256(self.function.__code__.co_code).hexdigest(), signature, codegen.magic_tuple(), versions)
 
@@ -119,9 +115,10 @@ class KernelCache:
 
 @cache
 def cache_folder() -> Path | None:
-    """Return the folder for these sources, in NUMBA_CACHE_DIR or bigjoin's part of the user's cache folder; or None.
+    """Return the folder for these sources, in NUMBA_CACHE_DIR or in bigjoin's part of the user's cache folder.
 
-    Machine code is run, so it is a folder that nobody else can write to, or none: then every process compiles for itself.
+    Machine code is executed, so nobody else may be able to write to the folder. If there is none like that, return None: then
+    every process compiles for itself.
     """
     base = _users_choice() or private_folder("kernels")
     sources = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))

@@ -1,4 +1,4 @@
-"""Sorted lists: find a position, and the stretch of a list that lies in a window."""
+"""Sorted lists: find a position in one, and cut one to its bounds."""
 
 from __future__ import annotations
 
@@ -30,8 +30,15 @@ def gallop(values, start, stop, code):
 
 
 @helper
+def position_of(values, start, stop, code):
+    """Return the position of a code in values[start:stop], or -1."""
+    p = lower_bound(values, start, stop, code)
+    return p if p < stop and values[p] == code else -1
+
+
+@helper
 def extension_list(offsets, values, nodes, lower, upper, i):
-    """Return (start, stop) of the list of prefix i, cut to its window. A node of -1 stands for a key without a list."""
+    """Return (start, stop) of the list of prefix i, cut to its bounds."""
     node = nodes[i]
     if node < 0:
         return 0, 0
@@ -46,7 +53,7 @@ def extension_list(offsets, values, nodes, lower, upper, i):
 
 @kernel
 def list_starts(offsets, values, nodes, lower, starts):
-    """Set starts[i] to where the list of prefix i begins, cut to the lower end of its window. Each key has a list."""
+    """Set starts[i] to where the list of prefix i begins, cut to its lower bound. Every key must have a list."""
     for i in range(len(nodes)):
         starts[i] = offsets[nodes[i]]
         if len(lower) > 0:

@@ -1,8 +1,9 @@
-"""Lookups: which worker answers each, equal ones only once, and what it says.
+"""Lookups: which worker answers each lookup, each of them asked only once, and the answers.
 
-A lookup names some codes, and with them a last one, or a place in a list. Those with the same codes are dealt in turn: of w
-neighbours in the last number, from a multiple of w on, each lies with another worker, and a hash says where the first of them
-does. So what is dense asks all workers alike, and there are no numbers that an adversary could know to lie with one worker.
+A lookup names some codes and a last number, which is a code or a place in a list. Lookups that differ only in the last number
+are dealt in turn: of w consecutive numbers, from a multiple of the w workers on, each belongs to another worker, and a hash
+decides to which one the first belongs. So a dense range of numbers asks all workers alike, and no adversary can know numbers
+that all belong to one worker.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from bigjoin.kernels.lists import extension_list
 
 @helper
 def mixed(h):
-    """Return a number of which every bit depends on every bit of another (the finish of splitmix64)."""
+    """Return a number each of whose bits depends on every bit of h (the last step of splitmix64)."""
     h = (h ^ (h >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> uint64(27))) * uint64(0x94D049BB133111EB)
     return h ^ (h >> uint64(31))
@@ -23,7 +24,7 @@ def mixed(h):
 
 @helper
 def hashed(columns, i, count, salt):
-    """Return the hash of the first codes of column i, so many of them."""
+    """Return the hash of the first `count` codes of column i."""
     h = uint64(salt)
     for c in range(count):
         h = (h ^ (h >> uint64(32)) ^ uint64(columns[c, i])) * uint64(0x9E3779B97F4A7C15)
@@ -32,38 +33,39 @@ def hashed(columns, i, count, salt):
 
 @helper
 def worker_of(h, workers):
-    """Return the worker that a hash falls to, by its upper half."""
+    """Return the worker that a hash assigns, by its upper half."""
     return int64(((h >> uint64(32)) * uint64(workers)) >> uint64(32))
 
 
 @helper
 def resolver(h, k, workers):
-    """Return the worker for the last number of a lookup whose other codes have a hash."""
+    """Return the worker for the last number k of a lookup, given the hash of its other codes."""
     turn = worker_of(mixed(h + uint64(k // workers) * uint64(0x9E3779B97F4A7C15)), workers)
     return (k + turn) % workers
 
 
 @helper
-def run_end(k, last, worker, workers):
-    """Return where the run of extensions ends that begins at k, each with the worker after the one before."""
-    return min(last, (k // workers + 1) * workers, k + workers - worker)
+def turn_from(h, k, last, workers):
+    """Return the worker of number k, and the end of the numbers from k on that belong to it, the next worker, and so on."""
+    worker = resolver(h, k, workers)
+    return worker, min(last, (k // workers + 1) * workers, k + workers - worker)
 
 
 @helper
 def answerer(columns, i, salt, workers):
-    """Return the worker that answers what column i asks."""
+    """Return the worker that answers the lookup in column i."""
     last = len(columns) - 1
     return resolver(hashed(columns, i, last, salt), int64(columns[last, i]), workers)
 
 
 @kernel
 def aggregate(columns, salt, workers, tasks, table, slots, firsts, destinations, load, starts):
-    """Give equal columns one number, in the order of their first appearance, and return how many numbers there are.
+    """Give each distinct column a number, in the order of first appearance, and return how many there are.
 
-    slots[i] becomes the number of column i; firsts[n] the first column with number n, and destinations[n] the task that hosts
-    the worker it falls to. `load` gains one for each number at its worker, and starts[t + 1] becomes how many numbers go to
-    tasks 0..t. `table` holds numbers, with the upper half of the hash above each; it is filled with -1, and its length is a
-    power of two above the count of columns.
+    slots[i] becomes the number of column i, firsts[n] the first column with number n, and destinations[n] the task that hosts
+    its worker. `load` gains one for each number at its worker, and starts[t + 1] becomes how many numbers go to tasks 0..t.
+    `table` is a hash table of numbers, with the upper half of the hash above each; it is filled with -1, and its length is a
+    power of two above the number of columns.
     """
     mask = uint64(len(table) - 1)
     found = 0
@@ -99,7 +101,7 @@ def aggregate(columns, salt, workers, tasks, table, slots, firsts, destinations,
 
 @kernel
 def hash_owners(columns, salt, workers, load):
-    """Add to `load` how many columns fall to each worker."""
+    """Add to `load` how many columns each worker answers."""
     for i in range(columns.shape[1]):
         load[answerer(columns, i, salt, workers)] += 1
 
@@ -110,8 +112,7 @@ def resolve_owners(hashes, firsts, lasts, workers, load):
     for r in range(len(firsts)):
         k = firsts[r]
         while k < lasts[r]:
-            worker = resolver(hashes[r], k, workers)
-            end = run_end(k, lasts[r], worker, workers)
+            worker, end = turn_from(hashes[r], k, lasts[r], workers)
             for i in range(end - k):
                 load[worker + i] += 1
             k = end
@@ -119,17 +120,16 @@ def resolve_owners(hashes, firsts, lasts, workers, load):
 
 @kernel
 def resolve_tasks(hashes, firsts, lasts, workers, tasks, seen, starts, order):
-    """Set order[starts[t] : starts[t + 1]] to the ranges of which task t knows something, in their order.
+    """Set order[starts[t] : starts[t + 1]] to the ranges of which task t knows some extensions, in their order.
 
-    `seen` has a place for each task. With an empty `order` only count: starts[t + 1] becomes how many there are for 0..t.
+    `seen` has a place for each task. If `order` is empty, only count: starts[t + 1] becomes how many there are for tasks 0..t.
     """
     seen[:] = -1
     for r in range(len(firsts)):
         found = 0
         k = firsts[r]
         while k < lasts[r] and found < tasks:
-            worker = resolver(hashes[r], k, workers)
-            end = run_end(k, lasts[r], worker, workers)
+            worker, end = turn_from(hashes[r], k, lasts[r], workers)
             for i in range(min(end - k, tasks)):
                 task = (worker + i) % tasks
                 if seen[task] != r:
@@ -153,8 +153,7 @@ def resolve(offsets, values, nodes, hashes, firsts, lasts, workers, tasks, task,
     for r in range(len(firsts)):
         k = firsts[r]
         while k < lasts[r]:
-            worker = resolver(hashes[r], k, workers)
-            end = run_end(k, lasts[r], worker, workers)
+            worker, end = turn_from(hashes[r], k, lasts[r], workers)
             for mine in range(k + (task - worker) % tasks, end, tasks):
                 codes[found] = values[offsets[nodes[r]] + mine]
                 found += 1
@@ -164,13 +163,12 @@ def resolve(offsets, values, nodes, hashes, firsts, lasts, workers, tasks, task,
 
 @kernel
 def gather_resolved(hashes, firsts, lasts, workers, tasks, answers, cursors, codes):
-    """Put what each task has answered for the ranges together; its answers begin at its cursor."""
+    """Assemble the extensions of the ranges from the answers of the tasks; those of a task begin at its cursor."""
     found = 0
     for r in range(len(firsts)):
         k = firsts[r]
         while k < lasts[r]:
-            worker = resolver(hashes[r], k, workers)
-            end = run_end(k, lasts[r], worker, workers)
+            worker, end = turn_from(hashes[r], k, lasts[r], workers)
             for i in range(end - k):
                 task = (worker + i) % tasks
                 codes[found] = answers[cursors[task]]
@@ -188,7 +186,7 @@ def hash_columns(columns, salt, hashes):
 
 @kernel
 def list_ranges(offsets, values, nodes, lower, upper, starts, ends):
-    """Set where in its list the window of each key begins and ends."""
+    """Set where in its list the bounds of each key begin and end."""
     for i in range(len(nodes)):
         start, stop = extension_list(offsets, values, nodes, lower, upper, i)
         head = offsets[nodes[i]] if nodes[i] >= 0 else 0

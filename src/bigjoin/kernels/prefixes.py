@@ -1,4 +1,4 @@
-"""Beginnings of strings: what all of them begin with, and the eight bytes that follow, as numbers that sort as the text does.
+"""Prefixes of strings: what all strings begin with, and the next eight bytes as numbers that sort like the text.
 
 String i is content[starts[i]:starts[i + 1]].
 """
@@ -10,7 +10,7 @@ from bigjoin.kernels.jit import kernel
 
 @kernel
 def common_prefix(starts, content):
-    """Return how many bytes all strings begin with; there is at least one string."""
+    """Return the length of the longest common prefix; there is at least one string."""
     first = starts[0]
     common = starts[1] - first
     for i in range(1, len(starts) - 1):
@@ -25,9 +25,9 @@ def common_prefix(starts, content):
 
 @kernel
 def following_bytes(starts, content, common, keys):
-    """Set keys[i] to the eight bytes of string i after the common ones, padded with zeros, the first byte the most significant.
+    """Set keys[i] to the eight bytes of string i after the common ones, padded with zeros, the first one most significant.
 
-    Return whether these are all bytes of all strings, and none of them is zero: then a key is as good as its string.
+    Return whether keys can stand for the strings: no string is longer, and none of its bytes is zero.
     """
     whole = True
     for i in range(len(keys)):

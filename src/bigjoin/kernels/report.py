@@ -1,4 +1,4 @@
-"""Report: of the forms that symmetries give a match, write the one that satisfies all restrictions."""
+"""Report: of all the forms that symmetries give to a match, write the one that satisfies the restrictions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from bigjoin.kernels.jit import kernel
 
 @kernel
 def report_forms(found, sources, smaller, larger, reported):
-    """Write each column of `found` so renamed that reported[smaller[r]] < reported[larger[r]] for every r.
+    """Permute each column of `found` such that reported[smaller[r]] < reported[larger[r]] for every r.
 
-    Row s of `sources` says which row of `found` each row of a renaming comes from; exactly one renaming fits.
+    sources[s, k] is the row of `found` that permutation s moves to row k. Exactly one permutation fits.
     """
     for i in range(found.shape[1]):
         for s in range(len(sources)):

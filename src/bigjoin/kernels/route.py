@@ -1,4 +1,4 @@
-"""Route: which task a prefix travels to, and the stretches of lists that travel with it, each of them once."""
+"""Route: find the task that each prefix is sent to, and pack the segments of lists that are sent along, each only once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def owners(keys, weights, workers, tasks, destinations, load, starts):
 
 @kernel
 def group(destinations, starts, order):
-    """Set order[starts[t] : starts[t + 1]] to the numbers of what goes to task t, in their order; `starts` is used up."""
+    """Set order[starts[t] : starts[t + 1]] to the numbers of what goes to task t, in their order; `starts` is overwritten."""
     for i in range(len(destinations)):
         task = destinations[i]
         order[starts[task]] = i
@@ -34,9 +34,9 @@ def group(destinations, starts, order):
 
 @kernel
 def share_segments(begins, lengths, chosen, placed):
-    """Place the chosen segments in one array, those that overlap their predecessors only once, and return its length.
+    """Find places for the chosen segments in one array, and return the length of that array.
 
-    Neighbours that propose from one list have segments that overlap: the array holds their union.
+    Neighbours that propose from one list have overlapping segments. Those share their places: the array holds the union.
     """
     filled = at = 0
     low = high = -1
@@ -55,7 +55,7 @@ def share_segments(begins, lengths, chosen, placed):
 
 @kernel
 def copy_segments(codes, begins, lengths, chosen, placed, copied):
-    """Copy the chosen segments to where they are placed, what overlaps once."""
+    """Copy the chosen segments to their places, and what overlaps only once."""
     filled = 0
     for k in range(len(chosen)):
         begin = begins[chosen[k]]

@@ -1,4 +1,4 @@
-"""Runs: neighbouring prefixes that agree on what a step reads have the same extensions, which are found once."""
+"""Runs: neighbouring prefixes that agree on everything a step reads. They have the same extensions, which are found once."""
 
 from __future__ import annotations
 

@@ -1,23 +1,24 @@
-"""Sizes of intersections of lists, for samples of keys: what the catalogue of an index is made from."""
+"""Sample: the sizes of intersections of lists for sampled keys, which the catalogue of an index is made from."""
 
 from __future__ import annotations
 
 from bigjoin.kernels.jit import helper, kernel
-from bigjoin.kernels.sets import common, position_of
+from bigjoin.kernels.lists import position_of
+from bigjoin.kernels.sets import common
 
 
 @helper
 def list_common(first_offsets, first_values, a, offsets, values, b, buffer):
-    """Write what the lists of two nodes share, and return how many codes that is; -1 stands for a key without a list."""
+    """Write what the lists of two nodes share, and return how many codes that is."""
     if a < 0 or b < 0:
         return 0
     first, last = first_offsets[a], first_offsets[a + 1]
-    return common(first_values, first, last, buffer, False, values, offsets[b], offsets[b + 1], buffer)
+    return common(first_values, first, last, buffer, False, values, offsets[b], offsets[b + 1], buffer, 0)
 
 
 @kernel
 def common_sizes(first_offsets, first_values, first_nodes, offsets, values, nodes, buffer, draws, sizes, drawn):
-    """Set sizes[i] to how many codes two lists share, and drawn[i] to one of them (number draws[i] of a thousand), or -1."""
+    """Set sizes[i] to how many codes two lists share, and drawn[i] to the one at draws[i] thousandths of them, or -1."""
     for i in range(len(nodes)):
         n = list_common(first_offsets, first_values, first_nodes[i], offsets, values, nodes[i], buffer)
         sizes[i] = n

@@ -1,114 +1,84 @@
-"""Sets as sorted stretches of arrays, for compiled nests: intersect, exclude, count, look up, mark.
+"""Intersect and subtract sets, which are sorted stretches of arrays.
 
-Two sets are merged while their lengths are within GALLOP of each other; beyond that each value of the shorter one gallops
-through the longer. Where the first set is marked (a one for each of its codes), the second is scanned instead, if it is at
-most SCAN times as long. So a step costs at most a constant, or a logarithm, times its shortest list, also on hubs.
+Two sets of similar length are merged. If one is more than GALLOP_RATIO times as long as the other, each code of the shorter set
+gallops through the longer one. A set can also be *marked*: a byte array then holds a one at each of its codes, and another set
+is scanned for marks, unless that one is more than SCAN_RATIO times as long. So an intersection costs at most a constant or a
+logarithm times the shorter set, even if the other one is the list of a hub.
+
+Results are written to out[n:], and the end of what was written is returned. If `out` is None they are only counted: numba
+compiles that as a function of its own, without the writes. `out` may be the array of the first set if n is at most its start:
+a result never overtakes what is still to be read.
 """
 
 from __future__ import annotations
 
 from bigjoin.kernels.jit import helper
-from bigjoin.kernels.lists import gallop, lower_bound
+from bigjoin.kernels.lists import gallop
 
-GALLOP = 16
-SCAN = 8
+GALLOP_RATIO = 16
+SCAN_RATIO = 8
 
 
 @helper
 def mark(marks, values, start, stop, flag):
-    """Set the marks of a set's codes."""
+    """Set the marks of the codes of a set."""
     for p in range(start, stop):
         marks[values[p]] = flag
 
 
 @helper
-def position_of(values, start, stop, code):
-    """Return where a sorted set holds a code, or -1."""
-    p = lower_bound(values, start, stop, code)
-    return p if p < stop and values[p] == code else -1
-
-
-@helper
-def common(values, start, stop, marks, marked, others, first, last, out):
-    """Write what two sets share, sorted, and return how many codes that is; `marks` are those of the first set, if `marked`."""
+def common(values, start, stop, marks, marked, others, first, last, out, n):
+    """Write what two sets share; `marks` are those of the first set if `marked`, and unused otherwise."""
     mine = stop - start
     theirs = last - first
-    n = 0
     if mine == 0 or theirs == 0:
         return n
-    if marked and theirs <= SCAN * mine:
-        for p in range(first, last):
-            code = others[p]
-            out[n] = code
-            n += int(marks[code])
-    elif theirs > GALLOP * mine:
-        for p in range(start, stop):
-            code = values[p]
-            first = gallop(others, first, last, code)
-            if first == last:
-                break
-            if others[first] == code:
-                out[n] = code
-                n += 1
-    elif mine > GALLOP * theirs:
-        for p in range(first, last):
-            code = others[p]
-            start = gallop(values, start, stop, code)
-            if start == stop:
-                break
-            if values[start] == code:
-                out[n] = code
-                n += 1
-    else:
-        while start < stop and first < last:
-            a = values[start]
-            b = others[first]
+    if marked and theirs <= SCAN_RATIO * mine:
+        return common_with_marks(marks, others, first, last, out, n)
+    if theirs > GALLOP_RATIO * mine:
+        return _common_by_galloping(values, start, stop, others, first, last, out, n)
+    if mine > GALLOP_RATIO * theirs:
+        return _common_by_galloping(others, first, last, values, start, stop, out, n)
+    while start < stop and first < last:
+        a = values[start]
+        b = others[first]
+        if out is not None:
             out[n] = a
-            n += a == b
-            start += a <= b
-            first += b <= a
+        n += a == b
+        start += a <= b
+        first += b <= a
     return n
 
 
 @helper
-def count_common(values, start, stop, marks, marked, others, first, last):
-    """Return how many codes two sets share, as `common` does, without writing them."""
-    mine = stop - start
-    theirs = last - first
-    n = 0
-    if mine == 0 or theirs == 0:
-        return n
-    if marked and theirs <= SCAN * mine:
-        for p in range(first, last):
-            n += int(marks[others[p]])
-    elif theirs > GALLOP * mine:
-        for p in range(start, stop):
-            code = values[p]
-            first = gallop(others, first, last, code)
-            if first == last:
-                break
-            n += others[first] == code
-    elif mine > GALLOP * theirs:
-        for p in range(first, last):
-            code = others[p]
-            start = gallop(values, start, stop, code)
-            if start == stop:
-                break
-            n += values[start] == code
-    else:
-        while start < stop and first < last:
-            a = values[start]
-            b = others[first]
-            n += a == b
-            start += a <= b
-            first += b <= a
+def common_with_marks(marks, values, start, stop, out, n):
+    """Write the codes of a set that are marked. There is no branch on the marks, which are hard to predict."""
+    for p in range(start, stop):
+        code = values[p]
+        if out is not None:
+            out[n] = code
+        n += int(marks[code])
     return n
 
 
 @helper
-def without(values, start, stop, others, first, last, out):
-    """Write the codes of a set that another does not hold, sorted, and return how many they are."""
-    n = 0
+def _common_by_galloping(values, start, stop, others, first, last, out, n):
+    """Write what two sets share, where the second is much longer."""
+    for p in range(start, stop):
+        code = values[p]
+        first = gallop(others, first, last, code)
+        if first == last:
+            break
+        if others[first] == code:
+            if out is not None:
+                out[n] = code
+            n += 1
+    return n
+
+
+@helper
+def without(values, start, stop, others, first, last, out, n):
+    """Write the codes of a set that another set does not hold."""
     for p in range(start, stop):
         code = values[p]
         first = gallop(others, first, last, code)

@@ -1,20 +1,20 @@
-"""Sound: tell whether arrays from a file can be trusted. Kernels read without looking at bounds, so these look for all others.
+"""Soundness: tell whether arrays from a file can be trusted, since all other kernels read them without checking bounds.
 
-Offsets never fall and end where the values do; lists rise strictly and stay below the size of their domain; ranks are a
-permutation.
+Offsets never decrease and end where the values do; lists increase strictly and stay below the size of their domain; ranks are
+a permutation.
 """
 
 from __future__ import annotations
 
 from bigjoin.kernels.jit import kernel
-from bigjoin.kernels.lists import lower_bound
+from bigjoin.kernels.lists import position_of
 
 
 @kernel
 def measured_lists(offsets, length):
-    """Return how many lists are not empty, their squared lengths added up, and the longest length.
+    """Return how many lists are not empty, the sum of their squared lengths, and the length of the longest.
 
-    It is -1 if offsets fall, or do not lead from 0 to `length`.
+    The last is -1 if the offsets decrease anywhere, or do not lead from 0 to `length`.
     """
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != length:
         return 0, 0.0, -1
@@ -31,21 +31,19 @@ def measured_lists(offsets, length):
 
 @kernel
 def count_loops(offsets, values, first, last, code, step):
-    """Return how many nodes of [first, last) have their own code in their list: `code` for the first, then in steps."""
+    """Return how many lists of nodes [first, last) hold the code of their node, which is `code`, `code + step`, and so on."""
     loops = 0
     for node in range(first, last):
-        stop = offsets[node + 1]
-        at = lower_bound(values, offsets[node], stop, code)
-        loops += at < stop and values[at] == code
+        loops += position_of(values, offsets[node], offsets[node + 1], code) >= 0
         code += step
     return loops
 
 
 @kernel
 def falls_at_starts(offsets, values, first, last, domain):
-    """Return how often a list in nodes [first, last) begins with no more than the value before it; -1 if a value is too large.
+    """Return how many lists of nodes [first, last) begin with a value that is not above the value before it.
 
-    Only the last value of each list is looked at, which is the largest if the list rises.
+    Return -1 if a list ends with a value outside the domain; that is its largest value if the list increases.
     """
     start = offsets[first]
     falls = 0
@@ -61,7 +59,7 @@ def falls_at_starts(offsets, values, first, last, domain):
 
 @kernel
 def is_permutation(values, seen):
-    """Tell whether values are 0, 1, 2, ... in some order; `seen` has a zero for each."""
+    """Tell whether values are 0, 1, 2, ... in some order; `seen` holds a zero for each."""
     for value in values:
         if value >= len(seen) or seen[value]:
             return False

@@ -1,4 +1,4 @@
-"""Spread: candidates of one prefix that travel to many workers, each to that which owns it; and those that need not."""
+"""Spread: send the candidates of a prefix to many workers, each to its owner, except for candidates that are marked."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bigjoin.kernels.jit import kernel
 def deal_candidates(codes, begins, lengths, firsts, marks, workers, tasks, tasks_of, load, sizes):
     """Find the task that hosts the owner of each candidate: candidate e of prefix i is with worker (firsts[i] + e) % workers.
 
-    Marked candidates do not travel, and have no task (`tasks`). `load` gains a tuple for each at its owner; sizes[t, i] becomes
-    how many candidates of prefix i go to task t.
+    Marked candidates stay where they are, and get the task number `tasks`. `load` gains one for each other candidate at its
+    owner, and sizes[t, i] becomes how many candidates of prefix i go to task t.
     """
     n = 0
     for i in range(len(begins)):
@@ -29,7 +29,7 @@ def deal_candidates(codes, begins, lengths, firsts, marks, workers, tasks, tasks
 
 @kernel
 def copy_dealt(codes, begins, lengths, tasks_of, places, copied):
-    """Copy each candidate to the next place of its prefix and task; `places` is used up."""
+    """Copy each candidate to the next place of its prefix and task; `places` is overwritten."""
     n = 0
     for i in range(len(begins)):
         for k in range(begins[i], begins[i] + lengths[i]):
@@ -42,7 +42,7 @@ def copy_dealt(codes, begins, lengths, tasks_of, places, copied):
 
 @kernel
 def count_marked(codes, begins, lengths, marks, counts):
-    """Count the marked codes of each segment, which ascends."""
+    """Count the marked codes of each segment, which is sorted."""
     for i in range(len(begins)):
         for k in range(begins[i], begins[i] + lengths[i]):
             if codes[k] >= len(marks):
@@ -52,7 +52,7 @@ def count_marked(codes, begins, lengths, marks, counts):
 
 @kernel
 def copy_marked(codes, begins, counts, marks, placed, copied):
-    """Copy the marked codes of each segment, counts[i] of them, to placed[i] and on."""
+    """Copy the counts[i] marked codes of each segment to copied[placed[i]:]."""
     for i in range(len(begins)):
         k = begins[i]
         for at in range(placed[i], placed[i] + counts[i]):

@@ -1,8 +1,8 @@
-"""Text: where the fields of each line lie, which of them are integers, and their bytes without the quotes.
+"""Text: find the fields of each line, read those that are integers, and copy the others without their quotes.
 
-A line ends at LF or CR. Blank lines and those that begin with # or % are passed over, and so is a byte-order mark. How fields
-are separated is a table with the class of every byte, and the least class that ends a field: BREAK where one byte separates
-two fields, BLANK where any run of blanks and breaks does.
+A line ends at LF or CR. Blank lines, lines that begin with # or %, and a byte-order mark are skipped. A table gives the class
+of every byte, and `limit` is the lowest class that ends a field: BREAK if a single byte separates two fields, BLANK if any
+sequence of blanks and breaks does.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from bigjoin.kernels.jit import helper, kernel
 
 ORDINARY, BLANK, BREAK, NEWLINE = range(4)
 MISSING, EMPTY, INTEGER, PLAIN, QUOTED, UNCLOSED = range(6)
-"""What a field is: absent from its line, without bytes, an integer in its usual spelling, text, text with doubled quotes, or
-text with quotes that open and do not close where they should."""
+"""Kinds of fields: missing from its line, empty, an integer as it would be printed, text, text with doubled quotes, or text
+with a quote that opens and is not closed where it should be."""
 NONE = -1
 
-_TAB, _QUOTE, _HASH, _PERCENT, _MINUS, _ZERO, _NINE, _MARK = 9, 34, 35, 37, 45, 48, 57, 0xEF
-_SAFE = 18
-"""So many digits fit into 64 bits, whatever they are."""
-_TENTH = (2**63 - 1) // 10
+_TAB, _QUOTE, _HASH, _PERCENT, _MINUS, _ZERO, _NINE, _BYTE_ORDER_MARK = 9, 34, 35, 37, 45, 48, 57, 0xEF
+_SAFE_DIGITS = 18
+"""Any integer of so many digits fits into 64 bits."""
+_TENTH_OF_MAX_INT64 = (2**63 - 1) // 10
 
 
 @kernel
 def find_fields(text, at, classes, limit, slots, width, starts, stops, integers, kinds):
-    """Describe the fields of the lines from position `at`, and return how many lines these were, and the position after them.
+    """Find the fields of lines from position `at` on, and return the number of lines, the position after them, and two faults.
 
-    slots[c] is the row of the arrays for column c, or -1. The arrays have one place for each line; when they are full, the
-    caller comes back with the position. An integer between separators is read here, in one pass: a call costs more than that.
+    slots[c] is the row of the arrays for column c, or -1. The arrays have a place for each line; when they are full, call again
+    with the position that was returned. Integers between separators are read inline, since a call would take longer.
 
-    Two faults are returned as well, as the first line that has each, or NONE: something stands behind the first `width` fields
-    (0: that is nobody's concern), and quotes do not close.
+    The faults are the first line with text after its first `width` fields (not checked if that is 0), and the first line with a
+    quote that is not closed; either may be NONE.
     """
     size = len(text)
     row = 0
@@ -39,7 +39,7 @@ def find_fields(text, at, classes, limit, slots, width, starts, stops, integers,
     while row < starts.shape[1]:
         while at < size and classes[text[at]] == NEWLINE:
             at += 1
-        if at == size or text[at] < _ZERO or text[at] == _MARK:
+        if at == size or text[at] < _ZERO or text[at] == _BYTE_ORDER_MARK:
             at = _next_line(text, at, classes)
             if at == size:
                 break
@@ -55,7 +55,7 @@ def find_fields(text, at, classes, limit, slots, width, starts, stops, integers,
                 while stop < size and _ZERO <= text[stop] <= _NINE:
                     value = value * 10 + (np.int64(text[stop]) - _ZERO)
                     stop += 1
-                usual = 0 < stop - first <= _SAFE and (text[first] != _ZERO or (stop - first == 1 and not negative))
+                usual = 0 < stop - first <= _SAFE_DIGITS and (text[first] != _ZERO or (stop - first == 1 and not negative))
                 if usual and (stop == size or classes[text[stop]] >= limit):
                     kind, value = INTEGER, -value if negative else value
                     at = stop
@@ -87,7 +87,7 @@ def find_fields(text, at, classes, limit, slots, width, starts, stops, integers,
 
 @kernel
 def copy_fields(text, starts, stops, kinds, offsets, copy):
-    """Copy one column's fields, one behind the other, doubled quotes made single; offsets[i] is where field i begins."""
+    """Copy the fields of a column one after another, with doubled quotes made single; offsets[i] is where field i begins."""
     position = 0
     for i in range(len(starts)):
         offsets[i] = position
@@ -114,7 +114,7 @@ def _next_line(text, at, classes):
             at = look + 1
         elif text[look] == _HASH or text[look] == _PERCENT:
             at = _line_end(text, look, classes)
-        elif text[look] == _MARK and look + 2 < len(text) and text[look + 1] == 0xBB and text[look + 2] == 0xBF:
+        elif text[look] == _BYTE_ORDER_MARK and look + 2 < len(text) and text[look + 1] == 0xBB and text[look + 2] == 0xBF:
             at = look + 3
         else:
             while classes[text[at]] == BLANK:
@@ -132,7 +132,7 @@ def _line_end(text, at, classes):
 
 @helper
 def _field(text, at, classes, limit):
-    """Return the bounds of a field without the blanks and quotes around it, its kind and value, and where it ends with them."""
+    """Return the bounds of a field inside its blanks and quotes, its kind and value, and where it ends including those."""
     while at < len(text) and classes[text[at]] == BLANK:
         at += 1
     start = stop = end = at
@@ -159,10 +159,11 @@ def _field(text, at, classes, limit):
 
 @helper
 def _closing_quote(text, at, classes):
-    """Return where the quotes that open at `at` close, where the field ends after them, and what kind of text is within.
+    """Return where the quote that opens at `at` is closed, where the field ends after it, and what kind of text it encloses.
 
-    Quotes that close, but not in front of a separator or a line's end, are ordinary characters: then the field ends at `at`.
-    So does one whose quotes do not close in their line, or do so in vain behind a separator.
+    A closing quote must be followed by a separator or the end of the line. If it is not, or if there is none in the line, the
+    first two are `at`. The kind is then PLAIN if the quotes are ordinary characters, and UNCLOSED if there is no closing quote
+    or only one after a separator.
     """
     kind = otherwise = PLAIN
     stop = at + 1
@@ -185,18 +186,18 @@ def _closing_quote(text, at, classes):
 
 @helper
 def _integer(text, start, stop):
-    """Return INTEGER and the value of a field that is spelled as that value prints; else PLAIN and zero."""
+    """Return INTEGER and the value of a field that is spelled as the value would be printed; otherwise PLAIN and zero."""
     negative = text[start] == _MINUS
     first = start + 1 if negative else start
     digits = stop - first
-    if digits == 0 or digits > _SAFE + 1 or (text[first] == _ZERO and (digits > 1 or negative)):
+    if digits == 0 or digits > _SAFE_DIGITS + 1 or (text[first] == _ZERO and (digits > 1 or negative)):
         return PLAIN, 0
     value = 0
     for at in range(first, stop):
         if not _ZERO <= text[at] <= _NINE:
             return PLAIN, 0
         digit = np.int64(text[at]) - _ZERO
-        if value < -_TENTH or (value == -_TENTH and digit > (8 if negative else 7)):
+        if value < -_TENTH_OF_MAX_INT64 or (value == -_TENTH_OF_MAX_INT64 and digit > (8 if negative else 7)):
             return PLAIN, 0
-        value = value * 10 - digit  # downwards, since there is one more negative number
+        value = value * 10 - digit  # negative, since there is one more negative number than positive ones
     return INTEGER, value if negative else -value

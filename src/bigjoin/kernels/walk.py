@@ -1,9 +1,9 @@
-"""Walk a trie: test tuples, go down from a key to its node, and up from a position to the node that owns it."""
+"""Walk a trie: down from a key to its node, and up from a position to the node that owns it."""
 
 from __future__ import annotations
 
 from bigjoin.kernels.jit import kernel
-from bigjoin.kernels.lists import gallop, lower_bound
+from bigjoin.kernels.lists import gallop, lower_bound, position_of
 
 
 @kernel
@@ -11,11 +11,7 @@ def contains_tuples(offsets, values, nodes, codes, found):
     """Set found[i] to whether the list of nodes[i] holds codes[i]."""
     for i in range(len(nodes)):
         node = nodes[i]
-        found[i] = False
-        if node >= 0:
-            stop = offsets[node + 1]
-            position = lower_bound(values, offsets[node], stop, codes[i])
-            found[i] = position < stop and values[position] == codes[i]
+        found[i] = node >= 0 and position_of(values, offsets[node], offsets[node + 1], codes[i]) >= 0
 
 
 @kernel
@@ -23,17 +19,12 @@ def descend(offsets, values, nodes, codes, below):
     """Set below[i] to the position of codes[i] in the list of nodes[i], or -1: the node of the next level of a trie."""
     for i in range(len(nodes)):
         node = nodes[i]
-        below[i] = -1
-        if node >= 0:
-            stop = offsets[node + 1]
-            position = lower_bound(values, offsets[node], stop, codes[i])
-            if position < stop and values[position] == codes[i]:
-                below[i] = position
+        below[i] = position_of(values, offsets[node], offsets[node + 1], codes[i]) if node >= 0 else -1
 
 
 @kernel
 def ascend(offsets, positions, nodes):
-    """Set nodes[i] to the node whose list holds positions[i]; the positions are sorted, so near ones are found at once."""
+    """Set nodes[i] to the node whose list holds positions[i]. The positions are sorted, so each is near the one before it."""
     node = 0
     for i in range(len(positions)):
         node = gallop(offsets, node, len(offsets), positions[i] + 1) - 1

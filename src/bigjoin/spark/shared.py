@@ -27,7 +27,7 @@ from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
 from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.joins.bind import Output, outputs
-from bigjoin.joins.compiled import Range, Rows
+from bigjoin.joins.compiled import MatchRows, Range
 from bigjoin.joins.executable import CountProgram, ListProgram, as_nest
 from bigjoin.kernels.jit import compilations
 from bigjoin.planner import count_plan, factorized_plan, plan
@@ -267,7 +267,7 @@ def _decoded(job: ListJob, number: int, meter: str | None) -> Iterator[pa.Record
                 return
 
 
-def _column(output: Output, rows: Rows) -> pa.Array:
+def _column(output: Output, rows: MatchRows) -> pa.Array:
     """Return the values of a column: one for each prefix, or a list for each where the attribute is a tail."""
     tail = output.position - len(rows.prefixes)
     if tail < 0:

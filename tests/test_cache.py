@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bigjoin.cli import source as cached
+from bigjoin.cli import cache as cached
 from bigjoin.cli.options import Options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import open_graph
@@ -95,20 +95,20 @@ def test_a_sample_of_the_content_tells_where_a_file_system_does_not(tmp_path, mo
     file.write_bytes(b"1 2\n" * 100_000)
     seen = os.stat_result([0o100644, 7, 7, 1, 0, 0, 400_000, 0, 0, 0])
     monkeypatch.setattr(cached.os, "fstat", lambda _: seen)
-    before = cached._stamp(file)
-    assert cached._stamp(file) == before
+    before = cached._state(file)
+    assert cached._state(file) == before
     for at in (0, 399_996):
         changed = bytearray(b"1 2\n" * 100_000)
         changed[at] = ord("7")
         file.write_bytes(changed)
-        assert cached._stamp(file) != before
+        assert cached._state(file) != before
 
 
 def test_a_name_costs_the_same_for_a_file_of_any_size(tmp_path):
     with (tmp_path / "edges.txt").open("wb") as file:
         file.truncate(1 << 40)  # all of it would take an hour
     started = time.perf_counter()
-    cached._entry_name(tmp_path / "edges.txt", undirected=False)
+    cached._entry_name(tmp_path / "edges.txt", directed=True)
     assert time.perf_counter() - started < 5
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import warnings
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from unittest import mock
 
@@ -30,7 +30,7 @@ def run(*arguments, cwd=None, **environment):
 
 def run_here(*arguments, cwd):
     """Run a command in this process, whose Spark session it then uses: for walks of many calls."""
-    out, err, code = StringIO(), StringIO(), 0
+    out, err, code = TextIOWrapper(BytesIO(), write_through=True), StringIO(), 0
     handler, showing = signal.getsignal(signal.SIGTERM), warnings.showwarning
     with (
         chdir(cwd),
@@ -46,7 +46,7 @@ def run_here(*arguments, cwd):
             logging.disable(logging.NOTSET)
             signal.signal(signal.SIGTERM, handler)
             warnings.showwarning = showing
-    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+    return subprocess.CompletedProcess(arguments, code, out.buffer.getvalue().decode(), err.getvalue())
 
 
 def refused(done, *sentences):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -220,3 +221,22 @@ def test_what_spark_raises_because_of_an_interrupt_is_an_interrupt():
         collect()
     assert _follows_interrupt(raised.value)
     assert not _follows_interrupt(OSError("broken pipe"))
+
+
+def test_rows_stay_on_stdout_while_progress_shows():
+    program = """
+import sys, time
+from bigjoin.cli import progress
+progress.DELAY_SECONDS = 0.01
+with progress.Reporter(quiet=False) as report:
+    report.stage("finding")
+    time.sleep(0.3)
+    print("a row")
+"""
+    terminal, stderr = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=stderr, check=True, env=environment)
+    os.close(stderr)
+    assert b"finding" in os.read(terminal, 1 << 16)
+    os.close(terminal)
+    assert done.stdout == b"a row\n"

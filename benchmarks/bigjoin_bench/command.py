@@ -23,7 +23,7 @@ _OUTPUT = "Folder for results.jsonl, benchmarks.md and plots [default: that of t
 @click.option("--report", is_flag=True, help="Measure nothing; write tables and plots from existing results.")
 @click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph; may be repeated.")
 @click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Warm runs of each contender [default: 5; quick: 2].")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", default=2, show_default=True, help="Threads of every contender.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", default=2, show_default=True, help="Of every contender.")
 @click.option(
     "--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of graphs [default: ../shared/data/static]."
 )

@@ -10,7 +10,7 @@ from bigjoin.languages import parse
 
 
 @click.command()
-@click.option("--exists", is_flag=True, help="Only tell whether there is a match: true or false.")
+@click.option("--exists", is_flag=True, help="Print only whether there is a match: true or false.")
 @query_options
 def count(query: str, source: str | None, exists: bool, options: Options) -> None:
     """Count the matches of QUERY in SOURCE, or in the relations of --relation: one integer on stdout.

@@ -132,14 +132,14 @@ _STRATEGY = (
     "same share under any skew."
 )
 _WORKERS = (
-    "The number of tasks; under strategies that exchange prefixes, of owners of keys "
-    "[default: the cores; the shards of the index, or 4 per core]."
+    "The number of tasks [default: the cores]; under strategies that exchange prefixes, the number of owners of keys "
+    "[default: the shards of the index, or 4 per core]."
 )
 _BATCH_SIZE = (
-    "Matches that a task holds at once; under strategies that exchange prefixes, B', the proposals alive in a worker. Memory "
-    f"grows with it [default: {BATCH_SIZE:,}; B' {EXCHANGE_BATCH_SIZE:,}]."
+    f"Matches that a task holds at once [default: {BATCH_SIZE:,}]; under strategies that exchange prefixes, B', the proposals "
+    f"alive in a worker [default: {EXCHANGE_BATCH_SIZE:,}]. Memory grows with it."
 )
-_CONF = "A Spark setting; may be repeated. @FILE as VALUE reads it from a file: other users can see arguments."
+_CONF = "A Spark setting; may be repeated. KEY=@FILE reads the value from a file, since other users can see arguments."
 _RELATION = "A relation of any arity, from a file or an index; may be repeated. Replaces SOURCE."
 
 _QUIET = _flag("quiet", "Show no progress on stderr.")
@@ -165,7 +165,7 @@ _RUN = (
     click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH_SIZE),
     _MASTER,
     conf_option,
-    _flag("no-verify", "Trust the files of an index: damaged ones may give wrong answers or a crash."),
+    _flag("no-verify", "Trust the files of an index; damaged files may give wrong answers or a crash."),
 )
 _OUTPUT = (click.option("--json", "as_json", is_flag=True, help="Print JSON."), _QUIET)
 

@@ -455,7 +455,7 @@ def test_tiny_updates(tmp_path, spark):
     assert everything.figures["changed"] == int(everything.count or 0)
     tiny_run("updates-capacity", [tiny("capacity-4", graph, updates=40, epochs=2)], tmp_path)
     page = write_report(read(tmp_path / "results.jsonl"), tmp_path).read_text()
-    for title in ("updates a second", "epochs / counted", "peak of the process", "most received in a round"):
+    for title in ("updates per second", "epochs / counted", "peak of the process", "most received in a round"):
         assert title in page
 
 

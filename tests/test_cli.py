@@ -1,4 +1,4 @@
-"""The command line as a user meets it: the real program, its two streams and its exit code."""
+"""The command line as users see it: the real program, its two streams and its exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(*arguments, cwd=None, **environment):
 
 
 def run_here(*arguments, cwd):
-    """Run a command in this process, whose Spark session it then uses: for walks of many calls."""
+    """Run a command in this process, so that it uses the tests' Spark session: for tests with many calls."""
     out, err, code = TextIOWrapper(BytesIO(), write_through=True), StringIO(), 0
     handler, showing = signal.getsignal(signal.SIGTERM), warnings.showwarning
     with (
@@ -51,7 +51,7 @@ def run_here(*arguments, cwd):
 
 
 def refused(done, *sentences):
-    """One message, exit code 2, nothing on stdout, no traceback."""
+    """Check that a command was refused: one message, exit code 2, nothing on stdout, no traceback."""
     assert done.returncode == 2, done
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -83,7 +83,7 @@ def refused(done, *sentences):
         (["count", "triangle", "edges.txt", "--master", "spark://127.0.0.1:1"], "there is no Spark at spark://127.0.0.1:1"),
     ],
 )
-def test_mistakes_are_told_before_spark_starts(tmp_path, arguments, sentence):
+def test_mistakes_are_reported_before_spark_starts(tmp_path, arguments, sentence):
     (tmp_path / "edges.txt").write_text("1 2\n")
     (tmp_path / "edges.csv").write_text("1,2\n")
     (tmp_path / "empty.txt").write_text("")
@@ -93,7 +93,7 @@ def test_mistakes_are_told_before_spark_starts(tmp_path, arguments, sentence):
 @pytest.mark.parametrize(
     "arguments", [["find", "triangle", "edges.txt", "--quiet"], ["count", "triangle", "edges.txt"], ["--help"]]
 )
-def test_without_a_standard_output_there_is_one_sentence(tmp_path, arguments):
+def test_a_closed_stdout_gives_one_sentence(tmp_path, arguments):
     command = ["sh", "-c", 'exec "$0" "$@" >&-', str(BIGJOIN), *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert refused(done, "bigjoin: the standard output is closed: redirect it to a file, or to /dev/null\n")
@@ -101,7 +101,7 @@ def test_without_a_standard_output_there_is_one_sentence(tmp_path, arguments):
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-"])
-def test_without_standard_input_or_error_there_is_an_answer(tmp_path, closed):
+def test_closed_stdin_or_stderr_still_gives_an_answer(tmp_path, closed):
     (tmp_path / "edges.txt").write_text("1 2\n2 3\n1 3\n")
     command = [
         "sh",
@@ -118,7 +118,7 @@ def test_without_standard_input_or_error_there_is_an_answer(tmp_path, closed):
     assert (done.returncode, done.stdout) == (0, "1\n")
 
 
-def test_java_that_is_missing_or_old_is_one_sentence(tmp_path):
+def test_missing_or_old_java_gives_one_sentence(tmp_path):
     (tmp_path / "edges.txt").write_text("1 2\n")
     assert refused(run("count", "triangle", "edges.txt", cwd=tmp_path, JAVA_HOME="/nowhere"), "Spark needs Java, but JAVA_HOME")
     java = tmp_path / "jdk" / "bin" / "java"
@@ -143,7 +143,7 @@ def test_every_command_has_help(command):
     assert done.stdout.startswith(f"Usage: bigjoin {command}")
 
 
-def test_an_index_is_looked_at_verified_and_vacuumed(tmp_path):
+def test_info_verify_and_vacuum(tmp_path):
     (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2,3\n")
     assert run_here("index", "edges.csv", "i", cwd=tmp_path).returncode == 0
     assert run_here("index", "edges.csv", "i", "--undirected", cwd=tmp_path).returncode == 0
@@ -181,7 +181,7 @@ def test_the_options_that_became_commands_still_work_with_a_note(tmp_path):
 
 @pytest.mark.spark
 def test_count_find_and_index(spark, tmp_path):
-    """One walk through the commands: first as programs, each of which starts Spark anew, and then in this session."""
+    """Walk through the commands: first as programs, which start Spark each time, then in this session."""
     (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2,3\n3,1\n1,3\n3,3\n")
     first = run("count", "3-cycle", "edges.csv", "--distinct", cwd=tmp_path)
     assert (first.returncode, first.stdout, first.stderr) == (0, "3\n", "")
@@ -210,7 +210,7 @@ def test_count_find_and_index(spark, tmp_path):
     assert refused(run("count", "3-cycle", "edges.csv", cwd=tmp_path), "do not have two columns, for example '2'")
 
 
-def test_what_spark_raises_because_of_an_interrupt_is_an_interrupt():
+def test_an_error_that_spark_raises_after_an_interrupt_is_an_interrupt():
     def collect():
         try:
             raise KeyboardInterrupt

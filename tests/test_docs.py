@@ -21,6 +21,7 @@ from bigjoin.languages import named, parse
 from bigjoin.query.statistics import assumed_graph
 
 ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
 
 
 def commands(group=cli):
@@ -38,6 +39,22 @@ def test_cli_reference_is_the_help():
     text = (ROOT / "docs" / "cli.md").read_text()
     for name in commands():
         assert f"```\n{help_of(name)}\n```" in text, f"run `python -m tests.test_docs` to update docs/cli.md ({name})"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_on_a_page_is_python(page):
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        compile(code, str(page), "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text())):
+        linked = (page.parent / target) if target else page
+        assert linked.exists(), target
+        titles = re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE) if anchor else []
+        slugs = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+        assert not anchor or anchor in slugs, f"{target}#{anchor}"
 
 
 def test_named_queries_are_documented():

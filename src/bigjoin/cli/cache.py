@@ -67,7 +67,7 @@ def _entry_name(source: Path, *, directed: bool) -> str:
 
 
 def _state(file: Path) -> bytes:
-    """Return what tells a changed file even if its time was set back: inode, ctime and a sample of its content.
+    """Return the state of a file, which differs after a change even if its time was set back: inode, ctime and sampled content.
 
     The sample costs the same for a file of any size: its first and last blocks, and some in between.
     """

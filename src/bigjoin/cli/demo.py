@@ -14,9 +14,9 @@ from bigjoin.cli.options import Options, demo_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import open_graph, start_spark
 
-GRAPH = "soc-Epinions1.txt.gz"
+BUNDLED_GRAPH = "soc-Epinions1.txt.gz"
 
-PUBLISHED = {
+PUBLISHED_COUNTS = {
     "triangle": 1_624_481,
     "4-clique": 5_803_397,
     "diamond": 166_635_817,
@@ -25,7 +25,7 @@ PUBLISHED = {
 }
 """Published counts of undirected subgraphs of soc-Epinions1, each counted once."""
 
-NEXT = """
+SUGGESTIONS = """
 Try next:
   bigjoin count triangle YOUR-EDGES.txt --undirected --unique
   bigjoin find 'q(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b' YOUR-EDGES.csv -o cycles.parquet
@@ -43,9 +43,9 @@ def demo(options: Options) -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     wrong = []
-    with as_file(files("bigjoin") / "data" / GRAPH) as file, Reporter(quiet=options.quiet) as report:
+    with as_file(files("bigjoin") / "data" / BUNDLED_GRAPH) as file, Reporter(quiet=options.quiet) as report:
         graph = open_graph(str(file), options, report).on(start_spark(options, report))
-        for name, published in PUBLISHED.items():
+        for name, published in PUBLISHED_COUNTS.items():
             report.stage(f"counting {name}")
             found = graph.count(name, unique=True, progress=report.share)
             if found != published:
@@ -58,6 +58,6 @@ def demo(options: Options) -> None:
     console.print(f"soc-Epinions1, who trusts whom: {edges}\n", table, sep="\n")
     console.print("\nThe first triangles, by the ids of the file:")
     show(triangles)
-    console.print(f"\nHow a triangle is found:\n\n{graph.explain('triangle', unique=True)}\n{NEXT}")
+    console.print(f"\nHow a triangle is found:\n\n{graph.explain('triangle', unique=True)}\n{SUGGESTIONS}")
     if wrong:
         raise click.ClickException(f"the count of {', '.join(wrong)} differs from the published one")

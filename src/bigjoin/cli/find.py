@@ -86,11 +86,11 @@ def show(table: pa.Table) -> None:
 
 
 def _print_csv(pieces: Iterator[Path], columns: Sequence[str]) -> None:
-    """Print CSV files as they come, below a header; if the search fails before the first one, print nothing."""
-    first = [piece for piece in [next(pieces, None)] if piece is not None]
+    """Print CSV files as they come, below a header."""
+    first = next(pieces, None)  # before the header, so that a search that fails here prints nothing
     csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
     sys.stdout.flush()
-    for piece in chain(first, pieces):
+    for piece in chain([] if first is None else [first], pieces):
         with piece.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer, COPY_BYTES)
         sys.stdout.buffer.flush()

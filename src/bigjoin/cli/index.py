@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MATERIALIZE = "Store a query's result as a relation, which plans read where it pays. If SOURCE is DIR, do nothing else."
 _PART_SIZE = "Rows that a task holds at once; memory grows with it."
-_MOVED = {"info": described, "verify": verified, "vacuum": vacuumed}
+_FORMER_OPTIONS = {"info": described, "verify": verified, "vacuum": vacuumed}
 """Options that have become commands. They still work, with a note, until the next release."""
 
 
@@ -58,7 +58,7 @@ def index(source: str, directory: Path | None, stored: dict[str, str], options: 
     An index that is already in DIR is replaced once the new one is complete. If SOURCE is an index, it is rewritten, with other
     --shards or --undirected.
     """
-    moved = [name for name in _MOVED if build.pop(name)]
+    moved = [name for name in _FORMER_OPTIONS if build.pop(name)]
     for name in moved:
         click.echo(f"bigjoin: note: --{name} is now a command of its own: bigjoin {name} {directory or source}", err=True)
     if directory is not None:
@@ -69,7 +69,7 @@ def index(source: str, directory: Path | None, stored: dict[str, str], options: 
     elif not moved:
         raise click.UsageError("name the directory DIR to build the index in")
     else:
-        facts, lines = zip(*(_MOVED[name](Path(source), options) for name in moved), strict=True)
+        facts, lines = zip(*(_FORMER_OPTIONS[name](Path(source), options) for name in moved), strict=True)
         answer(options, dict(chain.from_iterable(each.items() for each in facts)), chain.from_iterable(lines))
 
 

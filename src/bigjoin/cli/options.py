@@ -45,8 +45,8 @@ def answer(options: Options, facts: Facts, lines: Iterable[str]) -> None:
     click.echo(json.dumps(facts, default=str) if options.as_json else "\n".join(lines))
 
 
-def with_options(*declared: Decorator) -> Decorator:
-    """Declare options of a command, which receives the shared ones as one `options`."""
+def with_options(*names: str) -> Decorator:
+    """Declare shared options of a command, which receives the fields of `Options` as one argument, `options`."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -60,8 +60,8 @@ def with_options(*declared: Decorator) -> Decorator:
             function(options=Options(**take(Options.__dataclass_fields__)), **given)
 
         command: Callable[..., Any] = call
-        for option in reversed(declared):
-            command = option(command)
+        for name in reversed(names):
+            command = _SHARED[name](command)
         return command
 
     return decorate
@@ -71,7 +71,7 @@ def inspection(name: str, inspect: Callable[[Path, Options], Answer]) -> click.C
     """Return the command that prints what `inspect` says about the index DIR; its docstring is the help."""
 
     @click.command(name, help=inspect.__doc__)
-    @with_options(click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)), *_OUTPUT)
+    @with_options("directory", *_OUTPUT_OPTIONS)
     def command(directory: Path, options: Options) -> None:
         answer(options, *inspect(directory, options))
 
@@ -117,14 +117,14 @@ def _flag(name: str, text: str) -> Decorator:
     return click.option(f"--{name.replace('_', '-')}", is_flag=True, help=text)
 
 
-_FLAGS = {
+_FLAG_HELP = {
     "distinct": "The vertices of a match differ.",
     "unique": "Distinct, and one match for each subgraph (class under automorphisms).",
     "induced": "Distinct, and no other edge among the vertices of a match.",
     "cross_product": "Allow a query whose parts share no attribute.",
     "deduplicate": "Each row once, if the head leaves attributes out.",
 }
-"""A query's flags, each an option, with their help."""
+"""Flag of a query -> help of the option with the same name."""
 
 _STRATEGY = (
     "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel. heavy-light: "
@@ -142,35 +142,37 @@ _BATCH_SIZE = (
 _CONF = "A Spark setting; may be repeated. KEY=@FILE reads the value from a file, since other users can see arguments."
 _RELATION = "A relation of any arity, from a file or an index; may be repeated. Replaces SOURCE."
 
-_QUIET = _flag("quiet", "Show no progress on stderr.")
-_UNDIRECTED = _flag("undirected", "Read edges in both directions and drop loops.")
-_NO_CACHE = _flag("no-cache", "Build a new index, and do not keep it.")
-_MASTER = click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine].")
-conf_option = click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF)
+_SHARED: dict[str, Decorator] = {
+    "query": click.argument("query"),
+    "source": click.argument("source", required=False),
+    "directory": click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)),
+    "undirected": _flag("undirected", "Read edges in both directions and drop loops."),
+    **{name: _flag(name, text) for name, text in _FLAG_HELP.items()},
+    "where": click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
+    "select": click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
+    "relations": named_option("--relation", "relations", "PATH", text=_RELATION),
+    "drop_nulls": _flag("drop_nulls", "Drop rows of these relations that contain a NULL."),
+    "strategy": click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
+    "workers": click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
+    "batch_size": click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH_SIZE),
+    "master": click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine]."),
+    "conf": click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF),
+    "no_cache": _flag("no_cache", "Build a new index, and do not keep it."),
+    "no_verify": _flag("no_verify", "Trust the files of an index; damaged files may give wrong answers or a crash."),
+    "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    "quiet": _flag("quiet", "Show no progress on stderr."),
+}
+"""The arguments and options that several commands have, by the name of their value."""
 
-_SOURCE = (click.argument("query"), click.argument("source", required=False))
-_QUERY = (
-    _UNDIRECTED,
-    *(_flag(name, text) for name, text in _FLAGS.items()),
-    click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
-    click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
-)
-_RELATIONS = (
-    named_option("--relation", "relations", "PATH", text=_RELATION),
-    _flag("drop-nulls", "Drop rows of these relations that contain a NULL."),
-)
-_RUN = (
-    click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
-    click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
-    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH_SIZE),
-    _MASTER,
-    conf_option,
-    _flag("no-verify", "Trust the files of an index; damaged files may give wrong answers or a crash."),
-)
-_OUTPUT = (click.option("--json", "as_json", is_flag=True, help="Print JSON."), _QUIET)
+_OUTPUT_OPTIONS = ("as_json", "quiet")
+_QUERY_OPTIONS = ("undirected", *_FLAG_HELP, "where", "select")
+_RUN_OPTIONS = ("strategy", "workers", "batch_size", "master", "conf", "no_verify")
 
-query_options = with_options(*_SOURCE, *_QUERY, *_RELATIONS, *_RUN, _NO_CACHE, *_OUTPUT)
-watch_options = with_options(*_QUERY, *_RUN, *_OUTPUT)
-index_options = with_options(_UNDIRECTED, _MASTER, conf_option, *_OUTPUT)
-generate_options = with_options(_MASTER, conf_option, *_OUTPUT)
-demo_options = with_options(conf_option, _QUIET)
+query_options = with_options(
+    "query", "source", *_QUERY_OPTIONS, "relations", "drop_nulls", *_RUN_OPTIONS, "no_cache", *_OUTPUT_OPTIONS
+)
+watch_options = with_options(*_QUERY_OPTIONS, *_RUN_OPTIONS, *_OUTPUT_OPTIONS)
+index_options = with_options("undirected", "master", "conf", *_OUTPUT_OPTIONS)
+generate_options = with_options("master", "conf", *_OUTPUT_OPTIONS)
+demo_options = with_options("conf", "quiet")
+conf_option = _SHARED["conf"]

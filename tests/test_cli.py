@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from unittest import mock
 import pytest
 
 from bigjoin.cli.main import _follows_interrupt, main
+from bigjoin.defaults import STRATEGIES, STRATEGY_HELP
+from bigjoin.languages import Flags
 
 BIGJOIN = Path(sys.executable).with_name("bigjoin")
 
@@ -141,6 +144,12 @@ def test_every_command_has_help(command):
     done = run(command, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: bigjoin {command}")
+
+
+def test_every_flag_and_strategy_has_help():
+    assert set(STRATEGY_HELP) == set(STRATEGIES) - {"auto"}
+    shown = {name.replace("-", "_") for name in re.findall(r"--([\w-]+)", run("count", "--help").stdout)}
+    assert shown >= Flags.__annotations__.keys()
 
 
 def test_info_verify_and_vacuum(tmp_path):

@@ -11,6 +11,14 @@ StrategyName = Literal["auto", "shared", "partitioned", "heavy-light", "balanced
 
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 
+STRATEGY_HELP: dict[StrategyName, str] = {
+    "shared": "every task maps the whole index",
+    "partitioned": "each worker owns a part, and prefixes travel",
+    "heavy-light": "partitioned, with the work of hubs spread over all workers",
+    "balanced": "all work is spread, so that every worker gets the same share under any skew",
+}
+"""Strategy -> what the help of --strategy says about it."""
+
 
 class RunOptions(TypedDict):
     """How any verb runs."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions
+from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, STRATEGY_HELP, RunOptions
 from bigjoin.languages import Flags
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -126,11 +126,7 @@ _FLAG_HELP = {
 }
 """Flag of a query -> help of the option with the same name."""
 
-_STRATEGY = (
-    "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel. heavy-light: "
-    "partitioned, with the work of hubs spread over all workers. balanced: all work is spread, so that every worker gets the "
-    "same share under any skew."
-)
+_STRATEGY = " ".join(f"{name}: {text}." for name, text in STRATEGY_HELP.items())
 _WORKERS = (
     "The number of tasks [default: the cores]; under strategies that exchange prefixes, the number of owners of keys "
     "[default: the shards of the index, or 4 per core]."

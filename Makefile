@@ -1,4 +1,4 @@
-# make demo and make test set everything up from nothing (Python 3.11+, Java 17+), and are quick the second time.
+# make demo and make test install everything they need (given Python 3.11+ and Java 17+); the second time they start at once.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test published fast check bench format clean
 
-help:  ## Show what can be made
+help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 setup: $(STAMP)  ## Install bigjoin and its tools into .venv
@@ -17,19 +17,19 @@ demo: $(STAMP)  ## Count the paper's five queries on the bundled graph
 test: $(STAMP) check  ## Check and test everything
 	$(BIN)/pytest -m "not slow"
 
-published: $(STAMP)  ## Compare with every published count, also those that take minutes
+published: $(STAMP)  ## Compare with every published count, including those that take minutes
 	$(BIN)/pytest tests/test_published.py
 
 fast: $(STAMP)  ## Run the tests that need no Spark
 	$(BIN)/pytest -m "not spark and not slow"
 
-check: $(STAMP)  ## Lint, types and import contracts
+check: $(STAMP)  ## Lint, check types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Compare with peers on this machine, and write docs/benchmarks.md (SUITES="--quick": three minutes)
+bench: $(STAMP)  ## Measure this engine and its peers, and write docs/benchmarks.md (SUITES="--quick": three minutes)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
 	$(BIN)/bigjoin bench $(SUITES)
 
@@ -37,7 +37,7 @@ format: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:  ## Remove everything that was installed or cached here
+clean:  ## Remove everything installed or cached here
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,4 +1,4 @@
-"""Count a few motifs of a graph that lives in a Spark DataFrame, and look at some matches.
+"""Count a few motifs in a graph that is a Spark DataFrame, and look at some matches.
 
 Run it with: .venv/bin/python examples/count_motifs.py
 """

@@ -1,4 +1,4 @@
-"""Count what could never be listed, see how, and keep matches as lists instead of their products.
+"""Count matches that are too many to list, see how it works, and return matches as lists instead of all combinations.
 
 Run it with: .venv/bin/python examples/count_without_listing.py
 """
@@ -7,12 +7,12 @@ import pyarrow as pa
 
 import bigjoin as bj
 
-# An account that pays 300 others, two of which pay each other.
+# One account pays 300 others, and two of those pay each other.
 hub = pa.table({"src": [0] * 300 + [1, 2], "dst": [*range(1, 301), 2, 1]})
 graph = bj.Graph(hub)
 
-print(graph.count("10-star"))  # ten payments of one account, in any order: a number of 25 digits
-print(graph.count("4-star", unique=True))  # four different payees, each choice once
+print(graph.count("10-star"))  # ten payments of one account, in any order: a number with 25 digits
+print(graph.count("4-star", unique=True))  # four different payees, each combination once
 
 print(graph.explain("4-star", unique=True).split("a count is\n")[1].split("\n\n")[0])
 

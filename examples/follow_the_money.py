@@ -1,4 +1,4 @@
-"""Payments with amounts, accounts with labels: a durable index, and queries that read its properties.
+"""Build a durable index of payments with amounts and accounts with labels, and query its properties.
 
 Run it with: .venv/bin/python examples/follow_the_money.py
 """
@@ -24,16 +24,16 @@ pd.DataFrame(
 knows = pd.DataFrame([("ann", "cat"), ("bob", "dan")], columns=["src", "dst"])
 people = pd.DataFrame({"id": ["ann", "bob", "cat", "dan", "eve"], "label": ["person", "shop", "person", "shop", "person"]})
 
-# One directory: two relations over one dictionary, the columns of payments, and a label for every vertex.
+# One directory holds two relations over one dictionary, the columns of payments, and a label for every vertex.
 bj.build_index({"pays": folder / "pays.csv", "knows": knows}, folder / "bank.index", vertices=people)
 
 graph = bj.Graph.open(folder / "bank.index")
 print("pairs that paid:", graph.count("q(a,b) := pays(a,b)"))
 print("payments:", graph.count("q(a,b,e) := pays(a,b,e)"))
 print("payments of 900 or more:", graph.count("q(a,b,e) := pays(a,b,e)", where="e.amount >= 900"))
-print("persons:", graph.count("q(a) := person(a)"))
+print("people:", graph.count("q(a) := person(a)"))
 
-# Money that comes back to where it started, each payment on a later day than the one before.
+# Money that returns to where it started, each payment on a later day than the one before.
 cycles = graph.find(
     "round(a,b,c,e,f,g,e.amount,g.amount) := pays(a,b,e), pays(b,c,f), pays(c,a,g), knows(a,c)",
     where="e.day < f.day and f.day < g.day",

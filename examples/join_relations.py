@@ -1,4 +1,4 @@
-"""Join tables that are no graph: columns by name, constants, what must not be there, and what may be missing."""
+"""Join tables that are not a graph: columns by name, constants, negated atoms and optional atoms."""
 
 import pyarrow as pa
 
@@ -10,11 +10,11 @@ owns = pa.table({"person": [1, 3], "pet": ["cat", "dog"]})
 
 with bj.Relations({"person": people, "knows": knows, "owns": owns}) as relations:
     same_city = "q(n, m) := person(id: p, name: n, city: c), person(id: q, name: m, city: c), knows(p, q)"
-    print("know each other, in one city:", [tuple(row) for row in relations.find(same_city).collect()])
+    print("one knows the other, in the same city:", [tuple(row) for row in relations.find(same_city).collect()])
 
     pets = "q(n, pet) := person(id: p, name: n, city: 'Ghent'), optional owns(p, pet)"
-    print("people of Ghent and their pets:", sorted((row.n, row.pet or "-") for row in relations.find(pets).collect()))
+    print("people in Ghent and their pets:", sorted((row.n, row.pet or "-") for row in relations.find(pets).collect()))
 
     print("known by nobody:", [row.n for row in relations.find("q(n) := person(id: p, name: n), not knows(_, p)").collect()])
-    print("cities:", relations.count("q(c) := person(city: c)"), "as a set")
+    print("different cities:", relations.count("q(c) := person(city: c)"))
     print("somebody has a dog:", relations.exists("q() := owns(_, 'dog')"))

@@ -1,4 +1,4 @@
-"""Count with an index that no worker holds whole, and look at what travelled."""
+"""Count with an index that is divided among workers, and look at what travelled."""
 
 import pyarrow as pa
 

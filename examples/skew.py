@@ -1,6 +1,6 @@
-"""One vertex that every triangle goes through: who is asked about it, under three strategies.
+"""Every triangle goes through one vertex: compare the load of its owner under three strategies.
 
-Run it: python examples/skew.py
+Run it with: .venv/bin/python examples/skew.py
 """
 
 import pyarrow as pa
@@ -9,7 +9,7 @@ import bigjoin as bj
 from bigjoin.generators import Funnel
 
 WORKERS = 64
-family = Funnel(vertices=60_001, edge_count=100_000)  # sources -> v* -> sinks, and edges past it
+family = Funnel(vertices=60_001, edge_count=100_000)  # sources -> v* -> sinks, and edges from sources to sinks
 columns = [[], []]
 for chunk in range(family.chunks):
     for column, numbers in zip(columns, family.edges(chunk), strict=True):
@@ -24,7 +24,7 @@ with bj.Graph(pa.table({"src": columns[0], "dst": columns[1]})) as graph:
         fullest = index["max"] / index["mean"]
         print(f"{strategy}: {count:,} triangles; the fullest worker has {fullest:.0f} x its share of the index")
 
-# What the busiest worker receives, added up over all exchanges: a cluster is not faster than that.
+# The critical path: what the busiest worker receives, summed over all exchanges. A cluster cannot be faster than that.
 path = {strategy: found["critical_path"] for strategy, found in stats.items()}
 for strategy in ("heavy-light", "balanced"):
     print(f"{strategy}: critical path more than five times shorter: {path['partitioned'] > 5 * path[strategy]}")

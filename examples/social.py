@@ -1,4 +1,4 @@
-"""A social graph that gains and loses edges: which groups of four, all friends of each other, each week makes and breaks.
+"""Watch a social graph that gains and loses edges: which groups of four mutual friends does each week create and destroy?
 
 Run it with: .venv/bin/python examples/social.py
 """
@@ -27,7 +27,7 @@ def read_friends(path: Path) -> dict[int, list[int]]:
 
 
 def generated_week(friends: dict[int, list[int]], week: int) -> list[tuple[int, int, str]]:
-    """Return a week's updates: friendships end, and friends of friends become friends, if they are two, and were not so."""
+    """Return a week's updates: random friendships end, and friends of friends become friends (some of them already are)."""
     chance = random.Random(week)
     people = list(friends)
     updates = []
@@ -44,7 +44,7 @@ def generated_week(friends: dict[int, list[int]], week: int) -> list[tuple[int, 
 def main() -> None:
     with as_file(files("bigjoin.data") / "soc-Epinions1.txt.gz") as path, bj.Graph(path, directed=False) as graph:
         friends = read_friends(path)
-        print(f"groups of four at first: {graph.count('4-clique', unique=True):,}")
+        print(f"groups of four at the start: {graph.count('4-clique', unique=True):,}")
         for week in (1, 2, 3):
             src, dst, op = zip(*generated_week(friends, week), strict=True)
             epoch = graph.apply(pa.table({"src": src, "dst": dst, "op": op}), "4-clique", unique=True)
@@ -53,7 +53,7 @@ def main() -> None:
             new = epoch.table.filter(pc.field("change") > 0).select(["a1", "a2", "a3", "a4"])
             groups, person = max((n, person) for person, n in Counter(p for column in new for p in column.to_pylist()).items())
             print(f"  person {person} is in {groups:,} of the new ones")
-        print(f"counted from nothing: {graph.count('4-clique', unique=True):,}")
+        print(f"counted again from scratch: {graph.count('4-clique', unique=True):,}")
 
 
 if __name__ == "__main__":

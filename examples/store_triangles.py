@@ -1,4 +1,4 @@
-"""Keep a subquery: triangles are stored once, and cliques are then joins of triangles."""
+"""Store a subquery: once triangles are stored, cliques are joins of triangles."""
 
 from importlib.resources import as_file, files
 

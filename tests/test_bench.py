@@ -155,7 +155,7 @@ def test_cut_off_cells_are_left_out_of_means():
     shown = tables.warm(SUITES["directed"], lines)
     assert "| 2.00 s (1.00 to 3.00) | 8.00 s (8.00 to 8.00) | > 120 s | 4.0 |" in shown
     assert shown.endswith("| > 120 s | > 120 s | > 60.0 |")
-    assert "at least 4.00, geometric mean 4.00 (of 1; 1 left out that did not finish)" in tables.summary(
+    assert "at least 4.00, geometric mean 4.00 (of 1; without 1 that did not finish)" in tables.summary(
         SUITES["directed"], lines
     )
     assert ratio(lines[2], lines[0]) is None
@@ -165,7 +165,7 @@ def test_cut_off_cells_are_left_out_of_means():
 def test_what_stands_beside_is_no_peer():
     lines = [line(), line("duckdb", warm=[8.0]), line("duckdb-by-hand", warm=[1.0])]
     assert tables.warm(SUITES["directed"], lines).endswith("| 4.0 |")
-    assert "Against DuckDB by hand: at least 0.50" in tables.summary(SUITES["directed"], lines)
+    assert "Ratio to DuckDB by hand: at least 0.50" in tables.summary(SUITES["directed"], lines)
 
 
 def test_results_are_lines_of_json(tmp_path):
@@ -455,7 +455,7 @@ def test_tiny_updates(tmp_path, spark):
     assert everything.figures["changed"] == int(everything.count or 0)
     tiny_run("updates-capacity", [tiny("capacity-4", graph, updates=40, epochs=2)], tmp_path)
     page = write_report(read(tmp_path / "results.jsonl"), tmp_path).read_text()
-    for title in ("updates a second", "epochs / counted", "peak of the process", "most received in a round"):
+    for title in ("updates per second", "epochs / counted", "peak of the process", "most received in a round"):
         assert title in page
 
 

@@ -1,4 +1,4 @@
-"""The cache of the command line: a file that has changed is indexed again, whoever puts its time back, and nothing piles up."""
+"""The cache of the command line: a changed file is indexed again, even if its time was set back, and nothing piles up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bigjoin.cli import source as cached
+from bigjoin.cli import cache as cached
 from bigjoin.cli.options import Options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import open_graph
@@ -40,7 +40,7 @@ def edited_in_place(file: Path, content: bytes) -> None:
 
 
 def copied_with_its_time(file: Path, content: bytes) -> None:
-    """As `cp -p` does."""
+    """Replace the content as `cp -p` does."""
     other = file.with_name("other")
     other.write_bytes(content)
     os.utime(other, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
@@ -49,7 +49,7 @@ def copied_with_its_time(file: Path, content: bytes) -> None:
 
 
 def renamed_over(file: Path, content: bytes) -> None:
-    """As `rsync -t` does."""
+    """Replace the file as `rsync -t` does."""
     other = file.with_name(".other")
     other.write_bytes(content)
     os.utime(other, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
@@ -57,7 +57,7 @@ def renamed_over(file: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("change", [edited_in_place, copied_with_its_time, renamed_over])
-def test_a_change_is_noticed_though_size_and_time_are_the_same(cache, tmp_path, change):
+def test_a_change_is_noticed_even_if_size_and_time_are_the_same(cache, tmp_path, change):
     file = tmp_path / "edges.txt"
     file.write_bytes(b"1 2\n2 3\n")
     before = file.stat()
@@ -74,7 +74,7 @@ def test_a_change_is_noticed_though_size_and_time_are_the_same(cache, tmp_path, 
 
 
 @pytest.mark.parametrize("change", [edited_in_place, copied_with_its_time, renamed_over])
-def test_so_is_one_of_a_file_in_a_folder(cache, tmp_path, change):
+def test_a_changed_file_in_a_folder_is_noticed(cache, tmp_path, change):
     folder = tmp_path / "edges.parquet"
     folder.mkdir()
     for name, src in (("a", 1), ("b", 5)):
@@ -89,26 +89,26 @@ def test_so_is_one_of_a_file_in_a_folder(cache, tmp_path, change):
     assert len(entries(cache)) == 1
 
 
-def test_a_sample_of_the_content_tells_where_a_file_system_does_not(tmp_path, monkeypatch):
-    """Some have no inodes that last, or no time of change."""
+def test_a_sample_of_the_content_detects_changes_that_a_file_system_hides(tmp_path, monkeypatch):
+    """Some file systems have no stable inodes, or no change time."""
     file = tmp_path / "edges.txt"
     file.write_bytes(b"1 2\n" * 100_000)
     seen = os.stat_result([0o100644, 7, 7, 1, 0, 0, 400_000, 0, 0, 0])
     monkeypatch.setattr(cached.os, "fstat", lambda _: seen)
-    before = cached._stamp(file)
-    assert cached._stamp(file) == before
+    before = cached._state(file)
+    assert cached._state(file) == before
     for at in (0, 399_996):
         changed = bytearray(b"1 2\n" * 100_000)
         changed[at] = ord("7")
         file.write_bytes(changed)
-        assert cached._stamp(file) != before
+        assert cached._state(file) != before
 
 
-def test_a_name_costs_the_same_for_a_file_of_any_size(tmp_path):
+def test_naming_an_entry_costs_the_same_for_a_file_of_any_size(tmp_path):
     with (tmp_path / "edges.txt").open("wb") as file:
-        file.truncate(1 << 40)  # all of it would take an hour
+        file.truncate(1 << 40)  # reading all of it would take an hour
     started = time.perf_counter()
-    cached._entry_name(tmp_path / "edges.txt", undirected=False)
+    cached._entry_name(tmp_path / "edges.txt", directed=True)
     assert time.perf_counter() - started < 5
 
 
@@ -125,13 +125,13 @@ with Reporter(quiet=True) as report:
 
 
 def builder(file: Path) -> subprocess.Popen:
-    """A process that builds the index of a file, and waits for a line at each stage of it."""
+    """Start a process that builds the index of a file and waits for a line of input at each stage."""
     return subprocess.Popen(
         [sys.executable, "-c", BUILDER, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     )
 
 
-def test_builds_that_are_killed_leave_what_the_next_one_removes(cache, tmp_path):
+def test_a_build_removes_what_a_killed_one_left(cache, tmp_path):
     file = tmp_path / "edges.txt"
     file.write_text("1 2\n2 3\n")
     for stages in (1, 3, 5):
@@ -142,13 +142,13 @@ def test_builds_that_are_killed_leave_what_the_next_one_removes(cache, tmp_path)
         process.send_signal(signal.SIGKILL)
         process.wait()
         left = [folder for folder in cache.iterdir() if list(folder.glob("building-*"))]
-        assert len(left) == 1  # and not those of earlier rounds, too
+        assert len(left) == 1  # those of earlier rounds are gone
     assert edges(file) == [(1, 2), (2, 3)]
     assert not [folder for folder in cache.iterdir() if list(folder.glob("building-*"))]
     assert len(entries(cache)) == 1
 
 
-def test_a_build_that_is_alive_is_left_alone(cache, tmp_path):
+def test_a_running_build_is_left_alone(cache, tmp_path):
     file = tmp_path / "edges.txt"
     file.write_text("1 2\n2 3\n")
     process = builder(file)

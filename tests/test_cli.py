@@ -1,22 +1,26 @@
-"""The command line as a user meets it: the real program, its two streams and its exit code."""
+"""The command line as users see it: the real program, its two streams and its exit code."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
 import warnings
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from bigjoin.cli.main import _follows_interrupt, main
+from bigjoin.defaults import STRATEGIES, STRATEGY_HELP
+from bigjoin.languages import Flags
 
 BIGJOIN = Path(sys.executable).with_name("bigjoin")
 
@@ -29,8 +33,8 @@ def run(*arguments, cwd=None, **environment):
 
 
 def run_here(*arguments, cwd):
-    """Run a command in this process, whose Spark session it then uses: for walks of many calls."""
-    out, err, code = StringIO(), StringIO(), 0
+    """Run a command in this process, so that it uses the tests' Spark session: for tests with many calls."""
+    out, err, code = TextIOWrapper(BytesIO(), write_through=True), StringIO(), 0
     handler, showing = signal.getsignal(signal.SIGTERM), warnings.showwarning
     with (
         chdir(cwd),
@@ -46,11 +50,11 @@ def run_here(*arguments, cwd):
             logging.disable(logging.NOTSET)
             signal.signal(signal.SIGTERM, handler)
             warnings.showwarning = showing
-    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+    return subprocess.CompletedProcess(arguments, code, out.buffer.getvalue().decode(), err.getvalue())
 
 
 def refused(done, *sentences):
-    """One message, exit code 2, nothing on stdout, no traceback."""
+    """Check that a command was refused: one message, exit code 2, nothing on stdout, no traceback."""
     assert done.returncode == 2, done
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -82,7 +86,7 @@ def refused(done, *sentences):
         (["count", "triangle", "edges.txt", "--master", "spark://127.0.0.1:1"], "there is no Spark at spark://127.0.0.1:1"),
     ],
 )
-def test_mistakes_are_told_before_spark_starts(tmp_path, arguments, sentence):
+def test_mistakes_are_reported_before_spark_starts(tmp_path, arguments, sentence):
     (tmp_path / "edges.txt").write_text("1 2\n")
     (tmp_path / "edges.csv").write_text("1,2\n")
     (tmp_path / "empty.txt").write_text("")
@@ -92,7 +96,7 @@ def test_mistakes_are_told_before_spark_starts(tmp_path, arguments, sentence):
 @pytest.mark.parametrize(
     "arguments", [["find", "triangle", "edges.txt", "--quiet"], ["count", "triangle", "edges.txt"], ["--help"]]
 )
-def test_without_a_standard_output_there_is_one_sentence(tmp_path, arguments):
+def test_a_closed_stdout_gives_one_sentence(tmp_path, arguments):
     command = ["sh", "-c", 'exec "$0" "$@" >&-', str(BIGJOIN), *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert refused(done, "bigjoin: the standard output is closed: redirect it to a file, or to /dev/null\n")
@@ -100,7 +104,7 @@ def test_without_a_standard_output_there_is_one_sentence(tmp_path, arguments):
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-"])
-def test_without_standard_input_or_error_there_is_an_answer(tmp_path, closed):
+def test_closed_stdin_or_stderr_still_gives_an_answer(tmp_path, closed):
     (tmp_path / "edges.txt").write_text("1 2\n2 3\n1 3\n")
     command = [
         "sh",
@@ -117,7 +121,7 @@ def test_without_standard_input_or_error_there_is_an_answer(tmp_path, closed):
     assert (done.returncode, done.stdout) == (0, "1\n")
 
 
-def test_java_that_is_missing_or_old_is_one_sentence(tmp_path):
+def test_missing_or_old_java_gives_one_sentence(tmp_path):
     (tmp_path / "edges.txt").write_text("1 2\n")
     assert refused(run("count", "triangle", "edges.txt", cwd=tmp_path, JAVA_HOME="/nowhere"), "Spark needs Java, but JAVA_HOME")
     java = tmp_path / "jdk" / "bin" / "java"
@@ -142,7 +146,13 @@ def test_every_command_has_help(command):
     assert done.stdout.startswith(f"Usage: bigjoin {command}")
 
 
-def test_an_index_is_looked_at_verified_and_vacuumed(tmp_path):
+def test_every_flag_and_strategy_has_help():
+    assert set(STRATEGY_HELP) == set(STRATEGIES) - {"auto"}
+    shown = {name.replace("-", "_") for name in re.findall(r"--([\w-]+)", run("count", "--help").stdout)}
+    assert shown >= Flags.__annotations__.keys()
+
+
+def test_info_verify_and_vacuum(tmp_path):
     (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2,3\n")
     assert run_here("index", "edges.csv", "i", cwd=tmp_path).returncode == 0
     assert run_here("index", "edges.csv", "i", "--undirected", cwd=tmp_path).returncode == 0
@@ -180,7 +190,7 @@ def test_the_options_that_became_commands_still_work_with_a_note(tmp_path):
 
 @pytest.mark.spark
 def test_count_find_and_index(spark, tmp_path):
-    """One walk through the commands: first as programs, each of which starts Spark anew, and then in this session."""
+    """Walk through the commands: first as programs, which start Spark each time, then in this session."""
     (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2,3\n3,1\n1,3\n3,3\n")
     first = run("count", "3-cycle", "edges.csv", "--distinct", cwd=tmp_path)
     assert (first.returncode, first.stdout, first.stderr) == (0, "3\n", "")
@@ -209,7 +219,7 @@ def test_count_find_and_index(spark, tmp_path):
     assert refused(run("count", "3-cycle", "edges.csv", cwd=tmp_path), "do not have two columns, for example '2'")
 
 
-def test_what_spark_raises_because_of_an_interrupt_is_an_interrupt():
+def test_an_error_that_spark_raises_after_an_interrupt_is_an_interrupt():
     def collect():
         try:
             raise KeyboardInterrupt
@@ -220,3 +230,22 @@ def test_what_spark_raises_because_of_an_interrupt_is_an_interrupt():
         collect()
     assert _follows_interrupt(raised.value)
     assert not _follows_interrupt(OSError("broken pipe"))
+
+
+def test_rows_stay_on_stdout_while_progress_shows():
+    program = """
+import sys, time
+from bigjoin.cli import progress
+progress.DELAY_SECONDS = 0.01
+with progress.Reporter(quiet=False) as report:
+    report.stage("finding")
+    time.sleep(0.3)
+    print("a row")
+"""
+    terminal, stderr = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=stderr, check=True, env=environment)
+    os.close(stderr)
+    assert b"finding" in os.read(terminal, 1 << 16)
+    os.close(terminal)
+    assert done.stdout == b"a row\n"

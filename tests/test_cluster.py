@@ -37,7 +37,7 @@ def test_every_command_that_may_start_a_session_takes_settings(tmp_path, command
     (tmp_path / "edges.txt").write_text("1 2\n")
     for setting, told in (("spark.executor.memory", "'spark.executor.memory'"), ("=hidden", "'='"), ("  =hidden", "'='")):
         done = run(*command, "--conf", "spark.a=b", "--conf", setting, cwd=tmp_path, JAVA_HOME="/nowhere")
-        assert refused(done, f"{told} is no setting: write KEY=VALUE")
+        assert refused(done, f"{told} is not a setting: write KEY=VALUE")
         assert "hidden" not in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""The documentation is true: examples run, the options and the names that it lists are those that exist."""
+"""The documentation is true: its examples run, and the options and names that it lists exist."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from bigjoin.languages import named, parse
 from bigjoin.query.statistics import assumed_graph
 
 ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
 
 
 def commands(group=cli):
-    """Every command, and every subcommand after its group, as they are typed."""
+    """Give every command, and every subcommand after its group, as a user types it."""
     for name, command in group.commands.items():
         yield name
         yield from (f"{name} {below}" for below in commands(command)) if isinstance(command, click.Group) else ()
@@ -37,7 +38,23 @@ def help_of(name):
 def test_cli_reference_is_the_help():
     text = (ROOT / "docs" / "cli.md").read_text()
     for name in commands():
-        assert f"```\n{help_of(name)}\n```" in text, f"run `python -m tests.test_docs` to write docs/cli.md again ({name})"
+        assert f"```\n{help_of(name)}\n```" in text, f"run `python -m tests.test_docs` to update docs/cli.md ({name})"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_on_a_page_is_python(page):
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        compile(code, str(page), "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text())):
+        linked = (page.parent / target) if target else page
+        assert linked.exists(), target
+        titles = re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE) if anchor else []
+        slugs = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+        assert not anchor or anchor in slugs, f"{target}#{anchor}"
 
 
 def test_named_queries_are_documented():
@@ -58,7 +75,7 @@ def test_readme_shows_the_plan_as_it_is():
 @pytest.mark.spark
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda file: file.stem)
 def test_examples_run(example, spark, tmp_path, monkeypatch, capfd):
-    """In the session that tests share: a program that starts none takes the active one."""
+    """Run in the session that tests share: a program that starts none uses the active one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(example)])
     monkeypatch.setattr(spark, "stop", lambda: None)
@@ -108,7 +125,7 @@ def test_groups_of_the_social_example_by_brute_force():
     with as_file(files("bigjoin.data") / "soc-Epinions1.txt.gz") as path:
         friends = social.read_friends(path)
     graph = {person: set(others) for person, others in friends.items()}
-    count, lines = 5_803_397, ["groups of four at first: 5,803,397"]  # the published count
+    count, lines = 5_803_397, ["groups of four at the start: 5,803,397"]  # the published count
 
     def groups(a, b):
         return [{a, b, c, d} for c, d in combinations(sorted(graph[a] & graph[b]), 2) if d in graph[c]]
@@ -131,12 +148,12 @@ def test_groups_of_the_social_example_by_brute_force():
         members.update(person for group in came for person in group)
         most, person = max((n, person) for person, n in members.items())
         lines.append(f"  person {person} is in {most:,} of the new ones")
-    lines.append(f"counted from nothing: {count:,}")
+    lines.append(f"counted again from scratch: {count:,}")
     assert (ROOT / "examples" / "social.out").read_text().splitlines() == lines
 
 
 def write_cli_reference():
-    parts = ["# Command line\n\nWritten from `--help` by `python -m tests.test_docs`; a test keeps it so.\n"]
+    parts = ["# Command line\n\nGenerated from `--help` by `python -m tests.test_docs`; a test checks that it is up to date.\n"]
     parts += [f"\n## bigjoin {name}\n\n```\n{help_of(name)}\n```\n" for name in commands()]
     (ROOT / "docs" / "cli.md").write_text("".join(parts))
 

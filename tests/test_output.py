@@ -1,4 +1,4 @@
-"""Parts become one file: nothing is lost, and nothing is decoded."""
+"""Joining Parquet files: the whole has the rows of all parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TABLES = {
     [{}, {"row_group_size": 11}, {"compression": "zstd"}, {"use_dictionary": False}, {"write_page_index": True}],
     ids=str,
 )
-def test_joined_files_hold_the_rows_of_all_parts(name, options, tmp_path):
+def test_a_joined_file_has_the_rows_of_all_parts(name, options, tmp_path):
     table = TABLES[name]
     parts = [tmp_path / f"{i}.parquet" for i in range(3)]
     for part in parts:

@@ -14,22 +14,22 @@ from bigjoin.defaults import CONF_VARIABLE
 from bigjoin.errors import BigjoinError
 
 _CHECKOUT = Path(__file__).parents[2]
-_OUTPUT = "Folder for results.jsonl, benchmarks.md and plots [default: those of the checkout, or ./bigjoin-bench]."
+_OUTPUT = "Folder for results.jsonl, benchmarks.md and plots [default: that of the checkout, or ./bigjoin-bench]."
 
 
 @click.command()
 @click.argument("names", metavar="[NAME ...]", nargs=-1)
-@click.option("--quick", is_flag=True, help="The bundled graph, few queries and runs: less than three minutes.")
-@click.option("--report", is_flag=True, help="Measure nothing: write tables and plots from the results that there are.")
-@click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph of a suite; may be repeated.")
+@click.option("--quick", is_flag=True, help="Only the bundled graph, with few queries and runs: less than three minutes.")
+@click.option("--report", is_flag=True, help="Measure nothing; write tables and plots from existing results.")
+@click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph; may be repeated.")
 @click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Warm runs of each contender [default: 5; quick: 2].")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", default=2, show_default=True, help="For every contender.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", default=2, show_default=True, help="Of every contender.")
 @click.option(
     "--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of graphs [default: ../shared/data/static]."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help=_OUTPUT)
 @conf_option
-@click.option("--json", "as_json", is_flag=True, help="Print the new results as lines of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the new results as JSON lines.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def bench(
     names: tuple[str, ...],
@@ -47,32 +47,32 @@ def bench(
     """Measure this engine and its peers side by side: tables on stdout, and a page with plots.
 
     \b
-    NAME is a suite (all of them, if none is named):
-      directed     the paper's five queries, against DuckDB and Kuzu
-      undirected   the same, each subgraph once, against DuckDB with SQL by hand
-      rmat         triangles of 16 M edges, against networkit, SuiteSparse and igraph
-      index        building an index, against DuckDB
-      foil         a vertex at a time against an edge at a time
-      spark        triangles, against Spark SQL and a left-deep motif
-      partitioned  each worker a part of the index, against Spark SQL and moving its bytes
+    NAME is a suite (default: all of them):
+      directed     the paper's five queries, compared with DuckDB and Kuzu
+      undirected   the same, each subgraph once, compared with DuckDB and hand-written SQL
+      rmat         triangles of 16 M edges, compared with networkit, SuiteSparse and igraph
+      index        building an index, compared with DuckDB
+      foil         a vertex at a time, compared with an edge at a time
+      spark        triangles, compared with Spark SQL and a left-deep motif
+      partitioned  each worker owns a part of the index, compared with Spark SQL and moving its bytes
       batches      memory under the partitioned strategy, by B'
       batches-cliques   the same for 4-cliques
       workers      what each of 1 to 224 workers holds and receives
-      shares       copies in one round (Shares, Hypercube) against prefixes in rounds
-      triangles-stored  cliques and houses with symmetries, without, and by stored triangles
-      cold         a whole command, against Spark's own start
-      cost         one thread without Spark, against Spark
-      write        matches to Parquet, against pyarrow
-      updates      counts kept through epochs of 100,000 updates, against a no-op
-      updates-single    the same with one update an epoch
-      updates-written   matches that updates create, to Parquet, against pyarrow
+      shares       copies in one round (Shares, Hypercube), compared with prefixes in rounds
+      triangles-stored  cliques and houses with symmetries, without, and with stored triangles
+      cold         a whole command, compared with starting Spark
+      cost         one thread without Spark, compared with Spark
+      write        writing matches to Parquet, compared with pyarrow
+      updates      counts maintained over epochs of 100,000 updates, compared with a no-op
+      updates-single    the same with one update per epoch
+      updates-written   writing the matches that updates create, compared with pyarrow
       updates-many      a thousand epochs, one after another
-      updates-size      10 to 1,000,000 updates an epoch, and memory
-      updates-all       a whole graph as updates, against building and counting
+      updates-size      10 to 1,000,000 updates per epoch, and memory
+      updates-all       a whole graph as updates, compared with building and counting
       updates-capacity  updates under the partitioned strategy, by workers
-      skew         what 16, 64 and 224 workers receive, by strategy, on lopsided inputs and real graphs
+      skew         what 16, 64 and 224 workers receive, by strategy, on skewed inputs and real graphs
 
-    Peers are optional; make bench installs them. Counts are compared before a time is kept.
+    Peers are optional; make bench installs them. A time is kept only if the counts agree.
     """  # noqa: D301 - click reads the backspace: what follows is not wrapped
     from bigjoin_bench.graphs import BUNDLED, Library
     from bigjoin_bench.report.page import fill_readme, write_report
@@ -95,7 +95,7 @@ def bench(
     file, pages = _targets(output, quick=quick)
     wrong: list[str] = []
     if conf:
-        os.environ[CONF_VARIABLE] = json.dumps(conf)  # for the processes that contenders run in
+        os.environ[CONF_VARIABLE] = json.dumps(conf)  # for the contenders' processes
     if not report:
         beside = _CHECKOUT.parent / "shared" / "data" / "static"
         library = Library(data or (beside if beside.is_dir() else None))

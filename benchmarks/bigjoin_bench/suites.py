@@ -1,4 +1,4 @@
-"""The suites: which graphs, which questions, which contenders, and what a reader has to know about them."""
+"""The suites: which graphs, questions and contenders each has, and what a reader must know about it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REAL = (BUNDLED, "amazon0601", "twitter_combined")
 
 @dataclass(frozen=True)
 class Suite:
-    """A table of graphs, questions and contenders, the first of which is ours."""
+    """A table of graphs, questions and contenders. The first contender is bigjoin."""
 
     name: str
     title: str
@@ -27,15 +27,15 @@ class Suite:
     questions: tuple[Question, ...]
     contenders: tuple[str, ...]
     quick: tuple[Question, ...] = ()
-    """What a quick run asks, about the bundled graph."""
+    """The questions of a quick run, about the bundled graph."""
     beside: tuple[str, ...] = ()
-    """Contenders that are shown, and left out of the ratios."""
+    """Contenders that are shown but left out of the ratios."""
     cut_off: float | None = None
-    """Seconds that a run may take, where the usual ones are too few for the least of ours."""
+    """Seconds after which a run is stopped, for suites that need more than the usual limit."""
     rounds: int | None = None
-    """Warm runs at most, where one run is many epochs."""
+    """The largest number of warm runs, for suites whose runs have many epochs."""
     versus: bool = True
-    """Whether ours is measured against peers; else all of them are ours, and a table of the suite's own compares them."""
+    """Whether bigjoin is compared with peers. If not, all contenders are variants of it, and the suite has its own table."""
 
     @property
     def ours(self) -> str:
@@ -43,7 +43,7 @@ class Suite:
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """The contenders that ours is measured against."""
+        """The contenders that bigjoin is compared with."""
         return tuple(name for name in self.contenders[1:] if name not in self.beside)
 
 
@@ -54,8 +54,8 @@ def _asked(queries: tuple[str, ...], *meanings: str) -> tuple[Question, ...]:
 _TRIANGLE = _asked(("triangle",))
 _TRIANGLE_ONCE = _asked(("triangle",), UNIQUE)
 _CHANGING = "R-MAT 4 M"
-_LONG = 3600.0
-"""Seconds that a stream of many epochs may take."""
+_STREAM_SECONDS = 3600.0
+"""Seconds after which a stream of many epochs is stopped."""
 
 SUITES: dict[str, Suite] = {
     suite.name: suite
@@ -63,10 +63,10 @@ SUITES: dict[str, Suite] = {
         Suite(
             "directed",
             "The paper's five queries, directed",
-            "Plain join semantics, counts only. DuckDB and Kuzu get the query as it is, as a self join and as a "
-            "pattern. *DuckDB by hand* is what somebody would write who knows the answer: triangles first, then joins "
-            "of triangles, and an aggregate for the house; it is shown beside the others and left out of the ratio. "
-            "Loops are dropped for everybody.",
+            "Plain join semantics, counts only. DuckDB and Kuzu get the query unchanged, as a self join and as a pattern. "
+            "*DuckDB by hand* is what an expert who knows the answer would write: triangles first, then joins of "
+            "triangles, and an aggregate for the house. It is shown for comparison and left out of the ratio. Loops are "
+            "dropped for all contenders.",
             REAL,
             DIRECTED,
             _asked(PAPER),
@@ -78,8 +78,8 @@ SUITES: dict[str, Suite] = {
             "undirected",
             "The paper's five queries, undirected, each subgraph once",
             "DuckDB gets the best restrictions that we could write: vertices numbered by degree, cliques over edges that "
-            "point upwards, comparisons for the others. *DuckDB by hand* also joins triangles instead of edges, and counts "
-            "the diamond and the house by aggregates; it is shown beside it and left out of the ratio.",
+            "point upwards, comparisons for the other queries. *DuckDB by hand* also joins triangles instead of edges, "
+            "and counts the diamond and the house with aggregates. It is shown for comparison and left out of the ratio.",
             REAL,
             UNDIRECTED,
             _asked(PAPER, UNIQUE),
@@ -90,10 +90,10 @@ SUITES: dict[str, Suite] = {
         Suite(
             "rmat",
             "Triangles, against libraries of graph algorithms",
-            "Undirected, each triangle once, of an R-MAT graph with 16 million edges. Ours is the time of the kernels "
-            "in the slower task, without Spark's start of a job. networkit goes through its fastest exact form (local "
-            "clustering coefficients, turbo), SuiteSparse through a masked product by plus-pair with vertices by "
-            "degree, igraph (one thread) through its transitivity.",
+            "Undirected, each triangle once, on an R-MAT graph with 16 million edges. Our time is that of the kernels in "
+            "the slower task, without the time Spark needs to start a job. networkit uses its fastest exact method (local "
+            "clustering coefficients, turbo), SuiteSparse a masked plus-pair product with vertices ordered by degree, "
+            "igraph (one thread) its transitivity.",
             ("R-MAT 16 M",),
             UNDIRECTED,
             _asked(("triangle",), UNIQUE),
@@ -103,10 +103,10 @@ SUITES: dict[str, Suite] = {
         Suite(
             "index",
             "Building an index",
-            "From Parquet to an index with forward and reverse lists and a dictionary, synced and verified, beside "
-            "DuckDB's `CREATE TABLE AS SELECT DISTINCT ... ORDER BY` in both directions, into a database file. Up to "
-            "six million rows the calling process builds the index on its own cores, beyond that Spark's tasks do. "
-            "Memory follows the size of a part and the number of cores, not the graph.",
+            "From Parquet to an index with forward and reverse lists and a dictionary, synced and verified, compared with "
+            "DuckDB's `CREATE TABLE AS SELECT DISTINCT ... ORDER BY` in both directions, into a database file. Up to six "
+            "million rows, the calling process builds the index on its own cores; beyond that, Spark's tasks build it. "
+            "Memory depends on the size of a part and the number of cores, not on the graph.",
             ("amazon0601", "R-MAT 16 M", "R-MAT 16 M, text ids", "Theory 28.7 M"),
             RAW,
             (Question("build"),),
@@ -115,11 +115,12 @@ SUITES: dict[str, Suite] = {
         Suite(
             "foil",
             "A vertex at a time against an edge at a time",
-            "The same plans in our own framework, one thread, batches of prefixes: once with every step intersecting "
-            "all its extenders, once with every step following one edge and checking the others, as binary joins do. "
-            "*Intermediate* is what is built: prefixes there, extensions along the one edge here. Plain (vertices "
-            "differ) and with symmetry broken. *Factorized* is how we count: loops, multiplied where they are independent; "
-            "intermediate are the values that they go through.",
+            "The same plans in our own framework, on one thread, with batches of prefixes. *A vertex at a time*, every "
+            "step intersects all its extenders. *An edge at a time*, every step follows one edge and checks the others, "
+            "as binary joins do. *Intermediate* counts what is built: prefixes in the first case, extensions along the "
+            "one edge in the second. Plain (vertices differ) and with symmetry broken. *Factorized* is how we count: "
+            "loops, multiplied where they are independent; its intermediate figure is the number of values that the loops "
+            "visit.",
             (BUNDLED,),
             UNDIRECTED,
             _asked(PAPER[:4], DISTINCT, UNIQUE),
@@ -129,8 +130,8 @@ SUITES: dict[str, Suite] = {
         ),
         Suite(
             "spark",
-            "What Spark does without us",
-            "Directed triangles, in equal sessions. *Left-deep motif* joins edges and vertices from left to right, as "
+            "Spark without bigjoin",
+            "Directed triangles, in identical sessions. *Left-deep motif* joins edges and vertices from left to right, as "
             "GraphFrames' `find` does. Edges are cached in memory for both.",
             (BUNDLED,),
             DIRECTED,
@@ -140,11 +141,11 @@ SUITES: dict[str, Suite] = {
         ),
         Suite(
             "partitioned",
-            "Each worker a part of the index",
-            "Undirected triangles, each once, with prefixes that travel to the owners of their keys. Spark SQL joins edges "
-            "that point from low to high degree, cached, with the best of several settings for partitions and broadcasts. "
-            "*Moving its bytes* sends the same packed rows through the same jobs and exchanges, and looks at none of them. "
-            "Beside it the shared strategy, which needs the whole index on every machine.",
+            "Each worker owns a part of the index",
+            "Undirected triangles, each once; prefixes travel to the owners of their keys. Spark SQL joins cached edges "
+            "that point from low to high degree, with the best of several settings for partitions and broadcasts. *Moving "
+            "its bytes* sends the same packed rows through the same jobs and exchanges without reading them. The shared "
+            "strategy, which needs the whole index on every machine, is shown for comparison.",
             (BUNDLED, "amazon0601", "R-MAT 4 M"),
             UNDIRECTED,
             _asked(("triangle",), UNIQUE),
@@ -175,8 +176,8 @@ SUITES: dict[str, Suite] = {
         ),
         Suite(
             "workers",
-            "The index and the load, dealt to workers",
-            "Undirected triangles, each once, with the same two cores whatever the number of workers: what each of them would "
+            "Index and load by number of workers",
+            "Undirected triangles, each once, on the same two cores for any number of workers: what each worker would "
             "hold and receive on a cluster.",
             ("R-MAT 4 M",),
             UNDIRECTED,
@@ -187,10 +188,10 @@ SUITES: dict[str, Suite] = {
         Suite(
             "shares",
             "One round of copies against rounds over one index",
-            "Directed, plain join semantics, with as many workers as are named, on the same two cores. *Shares* (Hypercube) "
-            "sends every edge to all workers that could need it for one of the query's atoms, and each then joins what it got, "
-            "with our own loops; the numbers of places on its axes give the least load. Ours sends prefixes, in rounds, and "
-            "every edge lies with one worker in each direction.",
+            "Directed, plain join semantics, with the given number of workers, on the same two cores. *Shares* "
+            "(Hypercube) sends every edge to all workers that could need it for one of the query's atoms; each worker "
+            "then joins what it received, with our own loops. The sizes of its axes are chosen for the least load. "
+            "bigjoin sends prefixes, in rounds, and stores every edge with one worker in each direction.",
             (BUNDLED, "amazon0601"),
             DIRECTED,
             _asked(("triangle", "4-clique", "diamond")),
@@ -200,11 +201,11 @@ SUITES: dict[str, Suite] = {
         Suite(
             "triangles-stored",
             "Symmetries and stored triangles",
-            "Undirected, like the paper's comparison with SEED. *Plain* counts every match as often as the query has "
-            "automorphisms, *SYM* each subgraph once, *SYM-TR* too, with `tri` materialised: 4-cliques, houses and 5-cliques "
-            "are joins of triangles then. Times are those of counts through Spark. *Explored* is what the plan's steps go "
-            "through, prefix by prefix as in the paper: prefixes that are built before the last step, and candidates that are "
-            "proposed.",
+            "Undirected, like the paper's comparison with SEED. *Plain* counts every match once for each automorphism of "
+            "the query, *SYM* counts each subgraph once, and *SYM-TR* does too, with `tri` materialised: 4-cliques, "
+            "houses and 5-cliques are then joins of triangles. Times are those of counts through Spark. *Explored* counts "
+            "what the plan's steps visit, prefix by prefix as in the paper: prefixes built before the last step, and "
+            "proposed candidates.",
             (BUNDLED, "amazon0601"),
             UNDIRECTED,
             _asked(("4-clique", "house", "5-clique"), UNIQUE),
@@ -215,9 +216,9 @@ SUITES: dict[str, Suite] = {
         Suite(
             "cold",
             "From the shell to the answer",
-            "Wall time of `bigjoin count triangle FILE` on a text file of 100,000 edges, a new process each time, "
-            "with the index in the cache since the first; beside a process that starts a Spark session, counts one "
-            "row, and ends.",
+            "Wall time of `bigjoin count triangle FILE` on a text file of 100,000 edges, in a new process each time, with "
+            "the index in the cache after the first run; compared with a process that starts a Spark session, counts one "
+            "row, and exits.",
             (BUNDLED,),
             TEXT,
             _TRIANGLE,
@@ -225,9 +226,9 @@ SUITES: dict[str, Suite] = {
         ),
         Suite(
             "cost",
-            "COST: cores that it takes to outperform one thread",
-            "The kernels bare in one thread, without Spark, against the same through Spark. Jobs of 5 s and more "
-            "count; shorter ones are shown.",
+            "COST: the cores needed to outperform one thread",
+            "The bare kernels in one thread, without Spark, compared with the same kernels through Spark. Only jobs of 5 "
+            "s and more count; shorter ones are shown.",
             REAL,
             DIRECTED,
             _asked(("4-clique", "house", "5-clique")),
@@ -237,8 +238,8 @@ SUITES: dict[str, Suite] = {
         Suite(
             "write",
             "Writing matches",
-            "All directed triangles to one Parquet file, join included, beside pyarrow writing the same table from "
-            "memory, with as many threads, each half of it to its own file.",
+            "All directed triangles to one Parquet file, including the join, compared with pyarrow writing the same table "
+            "from memory, with as many threads, each half to its own file.",
             ("twitter_combined",),
             DIRECTED,
             _TRIANGLE,
@@ -246,103 +247,104 @@ SUITES: dict[str, Suite] = {
         ),
         Suite(
             "updates",
-            "Counts of a graph that changes",
-            "Undirected, each subgraph once. Edges are inserted by a stream of Parquet files of 100,000 updates, a file an "
-            "epoch, strategy `shared`; the count is kept, and has to be that of a new index of all edges. Times are those "
-            "that Spark gives for a trigger: reading the file, the epoch, its commit and Spark's checkpoint, the mean of "
-            "ten epochs. The *no-op* is a stream over the same files whose batches are one job in Python that gives back "
-            "what it gets. Beside them a count of all matches in an index that is there.",
+            "Counting in a graph that changes",
+            "Undirected, each subgraph once. A stream of Parquet files inserts edges, 100,000 updates per file and one "
+            "file per epoch, under the strategy `shared`. The count is maintained, and must equal that of a new index of "
+            "all edges. Times are those that Spark reports for a trigger: reading the file, the epoch, its commit and "
+            "Spark's checkpoint; the mean of ten epochs. The *no-op* is a stream over the same files whose batches are "
+            "one Python job that returns its input. A count of all matches in an existing index is shown for comparison.",
             (_CHANGING,),
             UNDIRECTED,
             _asked(("triangle", "4-clique", "diamond"), UNIQUE),
             ("watching", "no-op", OURS),
             beside=(OURS,),
-            cut_off=_LONG,
+            cut_off=_STREAM_SECONDS,
             rounds=3,
         ),
         Suite(
             "updates-single",
-            "The least that an epoch takes",
-            "The same with one edge an epoch, the mean of thirty epochs. So small an epoch is run by the process that watches, "
-            "without tasks in Python, which the no-op has; what both share is Spark's own work for a batch.",
+            "The smallest epoch",
+            "The same with one edge per epoch, the mean of thirty epochs. The watching process runs so small an epoch "
+            "itself, without Python tasks, which the no-op has; both include Spark's own work for a batch.",
             (_CHANGING,),
             UNDIRECTED,
             _TRIANGLE_ONCE,
             ("watching-single", "no-op-single"),
-            cut_off=_LONG,
+            cut_off=_STREAM_SECONDS,
             rounds=3,
         ),
         Suite(
             "updates-written",
             "Writing what changed",
-            "Undirected triangles that 100,000 updates an epoch create, written to the output folder of a watch and committed, "
-            "join and Spark included; beside pyarrow writing the same table from memory to one Parquet file, in one thread and "
-            "without syncing it. *Count* is the rows of all epochs.",
+            "Undirected triangles that 100,000 updates per epoch create, written to the output folder of a watch and "
+            "committed, including the join and Spark; compared with pyarrow writing the same table from memory to one "
+            "Parquet file, in one thread and without syncing it. *Count* is the number of rows of all epochs.",
             (_CHANGING,),
             UNDIRECTED,
             _TRIANGLE_ONCE,
             ("changes-written", "pyarrow-changes"),
-            cut_off=_LONG,
+            cut_off=_STREAM_SECONDS,
             rounds=3,
         ),
         Suite(
             "updates-many",
             "One epoch after another",
-            "A thousand epochs of a thousand updates, triangles counted: whether an epoch takes longer the more there were "
-            "before it. The no-op shows what Spark's own log of the stream adds.",
+            "A thousand epochs of a thousand updates, counting triangles: does an epoch take longer the more epochs came "
+            "before it? The no-op shows what Spark's own log of the stream adds.",
             (_CHANGING,),
             UNDIRECTED,
             _TRIANGLE_ONCE,
             ("watching-many", "no-op-many"),
-            cut_off=_LONG,
+            cut_off=_STREAM_SECONDS,
             rounds=0,
         ),
         Suite(
             "updates-size",
-            "Updates in small portions and in large ones",
-            "Undirected triangles, counted, a quarter of the graph there first: ten epochs of each size, two of the largest. "
-            "Memory is the peak of the process that finds the changes, without the JVM's.",
+            "Small and large epochs",
+            "Undirected triangles, counted, starting with a quarter of the graph: ten epochs of each size, two of the "
+            "largest. Memory is the peak of the process that finds the changes, without the JVM.",
             (_CHANGING,),
             UNDIRECTED,
             _TRIANGLE_ONCE,
             tuple(f"epoch-{size}" for size in SIZES),
-            cut_off=_LONG,
+            cut_off=_STREAM_SECONDS,
             rounds=0,
             versus=False,
         ),
         Suite(
             "updates-all",
             "From an empty graph",
-            "Every edge comes as an update, 100,000 an epoch, triangles counted in each; against building an index of all "
-            "edges and counting once.",
+            "Every edge arrives as an update, 100,000 per epoch, and triangles are counted in each epoch; compared with "
+            "building an index of all edges and counting once.",
             (_CHANGING,),
             UNDIRECTED,
             _TRIANGLE_ONCE,
             ("watching-all", "anew"),
-            cut_off=_LONG,
+            cut_off=_STREAM_SECONDS,
             rounds=1,
         ),
         Suite(
             "updates-capacity",
-            "A graph that changes, dealt to workers",
-            "Undirected triangles, counted, strategy `partitioned`, 100,000 updates an epoch, the mean of three epochs: "
-            "parts of a graph, and workers, on the same two cores, and what each worker would hold on a cluster.",
+            "A graph that changes, by number of workers",
+            "Undirected triangles, counted, strategy `partitioned`, 100,000 updates per epoch, the mean of three epochs: "
+            "parts of a graph, and different numbers of workers, on the same two cores, and what each worker would hold "
+            "on a cluster.",
             (*FRACTIONS, _CHANGING),
             UNDIRECTED,
             _TRIANGLE_ONCE,
             tuple(f"capacity-{many}" for many in CAPACITY),
-            cut_off=_LONG,
+            cut_off=_STREAM_SECONDS,
             rounds=1,
             versus=False,
         ),
     )
 }
-"""Name -> suite, in the order in which they run and are shown."""
+"""Name -> suite, in the order in which they run and appear on the page."""
 
 
 def get(name: str) -> Suite:
-    """Return a suite; raise BigjoinError that names those there are."""
+    """Return a suite; raise BigjoinError if there is none of that name."""
     if name not in SUITES:
-        hint = did_you_mean(name, list(SUITES)) or f"there are {', '.join(SUITES)}"
+        hint = did_you_mean(name, list(SUITES)) or f"choose one of {', '.join(SUITES)}"
         raise BigjoinError(f"there is no suite {name!r}; {hint}")
     return SUITES[name]

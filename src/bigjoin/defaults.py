@@ -1,4 +1,4 @@
-"""The defaults, and the values that options may have. Imports neither Spark nor numba, so that --help is quick."""
+"""Defaults, and the values that options may have. Imports neither Spark nor numba, so that --help is quick."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ StrategyName = Literal["auto", "shared", "partitioned", "heavy-light", "balanced
 
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 
+STRATEGY_HELP: dict[StrategyName, str] = {
+    "shared": "every task maps the whole index",
+    "partitioned": "each worker owns a part, and prefixes travel",
+    "heavy-light": "partitioned, with the work of hubs spread over all workers",
+    "balanced": "all work is spread, so that every worker gets the same share under any skew",
+}
+"""Strategy -> what the help of --strategy says about it."""
+
 
 class RunOptions(TypedDict):
-    """How a verb runs, whatever it is asked for."""
+    """How any verb runs."""
 
     strategy: StrategyName
     workers: int | None
@@ -21,7 +29,7 @@ class RunOptions(TypedDict):
 
 
 class ListOptions(RunOptions):
-    """How a verb runs that lists matches."""
+    """How a verb that lists matches runs."""
 
     limit: int | None
     factorized: bool
@@ -31,26 +39,26 @@ BATCH_SIZE = 1 << 18
 """Matches that a task holds at once under `shared`, and B' for batches in one process."""
 
 EXCHANGE_BATCH_SIZE = 1 << 21
-"""B' where workers exchange prefixes: proposals alive in a worker. The more there are, the more of them share a lookup."""
+"""B' where workers exchange prefixes: proposals alive in a worker. In larger batches more of them share a lookup."""
 
 MAX_BATCH_SIZE = 1 << 30
 """The largest B': a worker numbers its proposals by 32 bits."""
 
 WORKERS_PER_CORE = 4
-"""Workers for each core, where nobody says how many and the index has a single shard."""
+"""Workers for each core, if neither the user nor the shards of the index say how many."""
 
 MAX_SHARDS = 1 << 20
-"""Shards that an index may have."""
+"""The largest number of shards of an index."""
 
 PART_SIZE = 1 << 21
-"""Rows that a task of a build holds at once, roughly: its memory depends on this, and not on the size of the graph."""
+"""Rows that a task of a build holds at once, roughly: its memory depends on this, not on the size of the graph."""
 
 CONF_VARIABLE = "BIGJOIN_CONF"
-"""The environment variable with settings, a JSON object, for every session that bigjoin starts."""
+"""The environment variable with settings for every session that bigjoin starts, as a JSON object."""
 
 
 def check_strategy(strategy: str, *, factorized: bool = False) -> None:
-    """Refuse an unknown strategy, and one that cannot do what is asked."""
+    """Refuse an unknown strategy, and one that cannot find factorized matches if these are asked for."""
     if strategy not in STRATEGIES:
         hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
         raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
@@ -59,7 +67,7 @@ def check_strategy(strategy: str, *, factorized: bool = False) -> None:
 
 
 def check_numbers(*, workers: int | None = None, batch_size: int | None = None, limit: int | None = None) -> None:
-    """Refuse options that are not whole numbers, or out of their range."""
+    """Refuse options that are not whole numbers or are out of range."""
     ranges = {"workers": (workers, 1, None), "batch_size": (batch_size, 1, MAX_BATCH_SIZE), "limit": (limit, 0, None)}
     for name, (value, least, most) in ranges.items():
         if value is None:

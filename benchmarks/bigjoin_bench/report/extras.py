@@ -30,7 +30,7 @@ def index_and_run(lines: Sequence[Line]) -> str:
 
 
 def speed(lines: Sequence[Line]) -> str:
-    """Return how many rows a second an index takes in."""
+    """Return how many rows per second go into an index."""
     rows = [
         [
             line.graph,
@@ -41,7 +41,7 @@ def speed(lines: Sequence[Line]) -> str:
         for line in lines
         if line.seconds
     ]
-    return table(["graph", "rows", "system", "rows a second"], rows)
+    return table(["graph", "rows", "system", "rows per second"], rows)
 
 
 def intermediate(lines: Sequence[Line]) -> str:

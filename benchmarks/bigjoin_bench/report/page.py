@@ -17,16 +17,17 @@ _INTRODUCTION = """# Benchmarks
 *Written by `bigjoin bench --report` from `results.jsonl`; do not edit.*
 
 `bigjoin bench [NAME ...]` measures this engine and its peers on this machine; `bigjoin bench --quick` takes less than three
-minutes. `make bench` also installs the peers; those that are missing are left out.
+minutes. `make bench` also installs the peers; missing peers are skipped.
 
-All contenders get the same edges and the same question, each in a process of its own. They take turns, and times are kept
-only if the counts agree. The first run of a question is cold; the others are warm, and their median is shown with the least
-and the most. What takes more than 20 s runs once, and is cut off at 120 s: it is then shown as `>`, and left out of means.
-Loading (for us: building the index) is measured apart. Memory is the peak of what a contender's processes hold, without
-mapped files. bigjoin runs through Spark `local[2]`, in a warm session, unless said otherwise; peers have two threads where
-they can use them. Compare ratios, not seconds: machines differ, and a noisy one slows everybody.
+Every contender gets the same edges and the same question, in its own process. Contenders take turns, and a time is kept only
+if the counts agree. The first run of a question is cold, the others are warm; tables show the median of the warm runs, with the
+minimum and the maximum. A question that takes more than 20 s runs only once. A run is stopped after 120 s; it is then shown as
+`>` and left out of means. Loading (for bigjoin: building the index) is measured separately. Memory is the peak of what a
+contender's processes hold, without mapped files. Unless stated otherwise, bigjoin runs through Spark `local[2]` in a warm
+session, and peers use two threads if they can. Compare ratios, not seconds: machines differ, and a busy machine slows every
+contender.
 
-`bigjoin bench skew` has a page of its own: [what skew does to each strategy](skew.md).
+`bigjoin bench skew` has its own page: [what skew does to each strategy](skew.md).
 """
 
 

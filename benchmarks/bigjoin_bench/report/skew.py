@@ -1,4 +1,4 @@
-"""docs/skew.md: what skew does to each strategy, in tables and sentences that are made of the results."""
+"""docs/skew.md: what skew does to each strategy, in tables and sentences made from the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bigjoin_bench.report.skew_cells import (
     tuples,
 )
 from bigjoin_bench.report.skew_plots import draw_loads, draw_paths
-from bigjoin_bench.report.skew_targets import MANY, targets
+from bigjoin_bench.report.skew_targets import TARGET_WORKERS, targets
 from bigjoin_bench.results import Line
 from bigjoin_bench.skew.inputs import INPUTS
 from bigjoin_bench.skew.relations import SAFETY
@@ -32,65 +32,65 @@ _INTRODUCTION = f"""# Skew
 
 *Written by `bigjoin bench --report` from `results.jsonl`; do not edit. `bigjoin bench skew` measures again.*
 
-`partitioned` is the paper's BiGJoin: one worker owns a key, so a key that everybody asks for is one worker's load.
-`balanced` is its BiGJoin-S (section 3.4): lookups are dealt by hashes of all that they name, and work is dealt evenly.
-`heavy-light` is ours, between the two: only keys that have much of a relation, or of the first step's work, are dealt out.
-The paper proves that the second has no skew, does not measure it, and leaves open how lopsided real graphs are and when
-that hurts. This page measures it.
+`partitioned` is the paper's BiGJoin: each key has one owner, so a key that every worker needs is load for a single
+worker. `balanced` is the paper's BiGJoin-S (section 3.4): lookups are placed by a hash of everything they name, and work
+is dealt evenly. `heavy-light` is our own and lies between the two: it spreads only those keys that hold much of a
+relation or of the first step's work. The paper proves that BiGJoin-S has no skew but does not measure it, and leaves open
+how skewed real graphs are and when that hurts. This page measures it.
 
-The same two cores run all workers, whatever their number, so times do not show what a cluster would gain. Loads do:
+The same two cores run any number of workers, so times do not show what a cluster would gain. Loads do:
 
 - **Load** is what a worker receives in one exchange, in tuples: prefixes, candidates, requests or answers.
-- **Critical path** is the load of the busiest worker, added up over all exchanges. If tuples are what costs, a cluster
-  takes as long as that.
-- **Imbalance** is the critical path over an even share of all that travelled. It is 1 where workers always receive the
-  same.
+- **Critical path** is the load of the busiest worker, summed over all exchanges. If tuples dominate the cost, a cluster
+  takes this long.
+- **Imbalance** is the critical path divided by an even share of everything sent. It is 1 if all workers always receive
+  the same.
 - **Busy** is the time of all tasks together: the total work.
 
-A request of many prefixes of a worker for the same key is one tuple under `balanced`, and an answer that something is not
-held is none. Under `partitioned` each candidate is a tuple, though candidates that share a list travel as one list. So
-bytes stand beside tuples.
+Under `balanced`, a worker's requests for the same key travel as one tuple, and a negative answer costs none. Under
+`partitioned`, each candidate is a tuple, although candidates that share a list travel as one list. So the tables show
+bytes as well as tuples.
 
-Lopsided inputs run with B' = {SAFETY} w max(w, log₂(IN x MaxOut)), {SAFETY} times what theorem 3.4 asks for, MaxOut being
-the AGM bound; real graphs with the default B'. A setting that is otherwise says so. Every count was compared with a
-closed formula or a published number, and with the `shared` strategy, before a figure was kept.
+Skewed inputs run with B' = {SAFETY} w max(w, log₂(IN x MaxOut)), {SAFETY} times what theorem 3.4 requires, where MaxOut
+is the AGM bound. Real graphs run with the default B'. Other settings are marked. A figure was kept only if the count
+agreed with a closed formula or a published number, and with the `shared` strategy.
 """
 
-_THEOREM = """## What theorem 3.4 says, and what was seen
+_THEOREM = """## What theorem 3.4 says, and what was measured
 
 If B'/w is at least max(w, log(IN x MaxOut)), each worker receives O(B') in each round, with probability 1 - O(1/IN),
-under any skew. The proof has these parts, and each was watched:
+under any skew. The proof has these parts, and each was measured:
 
-- Balance gives each worker the same number of candidates to within one (*dealt*: the largest difference).
+- Balance gives all workers the same number of candidates to within one (*dealt*: the largest difference).
 - A batch of B = w B' candidates gives the next step at most 2B prefixes (*new*), and no more than 4B wait at a step
   (*waiting*).
-- Workers put equal requests together, so a key is asked for at most w times; hashes then deal keys to workers, which is
-  throwing balls into bins. *Lookups* is the most requests that a worker got in an exchange of a full batch, over B', or
-  over the mean if that is more. Each run draws its hashes anew, so the worst is shown of all runs
-  ever measured, with their median and number (of the first two measurements only the worst of ten runs is known).
+- A worker combines equal requests, so a key is requested at most w times. Hashes then distribute keys over workers, like
+  balls thrown into bins. *Lookups* is the largest number of requests that a worker received in an exchange of a full
+  batch, divided by B', or by the mean if that is larger. Each run draws new hashes, so the table shows the maximum of all
+  runs ever measured, with their median and number (of the first two measurements, only the maximum of ten runs is known).
 
-The last is the only one that is a matter of luck. *Same keys* is its worst case: all workers ask for the same B' keys.
-Where a batch never was full, a dash stands for lookups: the bound is not put to the test there. With 224 workers a full
-batch has 45 M candidates."""
+Only the last part depends on chance. *Same keys* is its worst case: all workers request the same B' keys. Where no batch
+was ever full, the bound is not tested, and the table shows a dash for lookups. With 224 workers a full batch has 45 M
+candidates."""
 
 _HURTS = """## When it hurts
 
-A path is never shorter than what the most wanted key alone brings to its owner. So a key hurts `partitioned` when its
-share of all that travels is more than a worker's, 1/w, and from there on more workers do not shorten the path. On *One
-key*, *One owner* and *Funnel* that is so from 16 workers on.
+A path is never shorter than what the most requested key alone brings to its owner. So a key hurts `partitioned` when its
+share of everything sent exceeds a worker's share, 1/w. From there on, more workers do not shorten the path. On *One key*,
+*One owner* and *Funnel* this is the case from 16 workers on.
 
-A hub need not be such a key. Where each subgraph is counted once (`unique`), symmetries are broken by degree, and of a
-hub's list only the part before it is read. Compare the imbalance of all triangles with that of unique ones: the same
-graph and pattern, with symmetries and without. Workers looked at one by one (soc-Epinions1 and Theory 175 K; not part of
-the results) agree: in all triangles the owner of the largest hub was the busiest in each exchange; in unique ones it was
-some other worker, and the owners of the eight largest hubs received 0.9 to 1.3 times the mean. What is left of the
-imbalance there was not explained.
+A hub need not be such a key. If each subgraph is counted once (`unique`), symmetries are broken by degree, and only the
+part of a hub's list before the hub itself is read. Compare the imbalance of all triangles with that of unique ones: the
+same graph and pattern, with symmetries and without. Individual workers (soc-Epinions1 and Theory 175 K; not part of the
+results) confirm this. For all triangles, the owner of the largest hub was the busiest in each exchange. For unique ones
+it was another worker, and the owners of the eight largest hubs received 0.9 to 1.3 times the mean. We have no explanation
+for the rest of the imbalance there.
 
-If `partitioned` is not lopsided, no other can be much shorter: its imbalance (in brackets above, where an aim was missed) is
-what there is to gain. The Theory graphs have many hubs, of many sizes, with many owners.
+If `partitioned` is not skewed, no other strategy can be much shorter: its imbalance (in brackets above, where an aim was
+missed) is all there is to gain. The Theory graphs have many hubs, of many sizes, with many owners.
 
-Where the path of `partitioned` does not fall, no cluster is large enough for it. Where it does, what `balanced` gains in
-the path has to be weighed against what it sends and does in all: the table below has both."""
+If more workers do not shorten the path of `partitioned`, no cluster is large enough for it. If they do, weigh what
+`balanced` gains in the path against what it sends and does in total: the table below has both."""
 
 
 KINDS = ("requests", "answers", "deal")
@@ -107,9 +107,9 @@ def write_skew(lines: Sequence[Line], folder: Path) -> Path | None:
     pictures = folder / "skew" if can_plot() else None
     parts = [_INTRODUCTION, "## In short", targets(cells), _summary(real, names), "## Inputs", inputs(cells)]
     parts += [_THEOREM, invariants(cells)]
-    parts += ["## Critical paths, on lopsided inputs", paths(skewed, names), *_picture(*draw_paths(cells, names, pictures))]
+    parts += ["## Critical paths on skewed inputs", paths(skewed, names), *_picture(*draw_paths(cells, names, pictures))]
     if kinds := by_kind(cells):
-        parts += ["## Where balanced is not even", _KINDS, kinds]
+        parts += ["## Where balanced is uneven", _KINDS, kinds]
     parts += ["## Load, exchange by exchange", _LOADS, *_picture(*draw_loads(cells, names, pictures))]
     parts += ["## Communication", communication(cells, names), _HURTS]
     parts += ["## Real graphs", overhead(real, names), "## Index entries", _INDEX, index_entries(cells, names), _DOUBTS]
@@ -120,34 +120,36 @@ def write_skew(lines: Sequence[Line], folder: Path) -> Path | None:
     return page
 
 
-_KINDS = """Imbalance by what travels, 64 workers. The hashes of the theorem even out what a worker is asked. Not what it asks:
-workers have the same number of candidates, but where many of these share a key one request does for all of them, and a
-worker whose candidates differ sends more requests, and gets more answers. Nor the ranges that are dealt: one prefix with
-many candidates is one tuple, and many with one are many. None of this breaks the theorem, which bounds all three by B',
-and says nothing of how far below that the others are."""
+_KINDS = """Imbalance by what travels, 64 workers. The hashes of the theorem even out the requests that a worker receives.
+They do not even out the requests that it sends: workers have the same number of candidates, but if many of these share a
+key, one request serves them all, while a worker whose candidates differ sends more requests and gets more answers. Nor do
+they even out the ranges that are dealt: one prefix with many candidates is one tuple, and many prefixes with one
+candidate are many tuples. None of this breaks the theorem. It bounds all three by B', but does not say how far below B'
+they are."""
 
-_LOADS = """A line is the busiest worker's load, a broken line the mean. `partitioned` has few exchanges, `balanced` some
-for every batch, in pairs of requests and answers (the first 60 are shown): what matters is how far a line is from its
-mean."""
+_LOADS = """A solid line is the busiest worker's load, a dashed line the mean. `partitioned` has few exchanges; `balanced`
+has several for every batch, in pairs of requests and answers (the first 60 are shown). What matters is how far a line is
+from its mean."""
 
-_INDEX = """What a worker holds, of all lists that the plan reads. `balanced` has three indices (counts, positions, pairs),
-evenly dealt. Under `partitioned` a hub's list lies with one worker, and lists without a key (projections, which only
-relations have) with every worker."""
+_INDEX = """What a worker holds, counting all lists that the plan reads. `balanced` has three indices (counts, positions,
+pairs), evenly distributed. Under `partitioned`, a hub's list is stored with one worker, and lists without a key
+(projections, which only relations have) with every worker."""
 
 _DOUBTS = """## What this does not show
 
-- Two cores are no cluster: that a shorter path is a shorter time is an assumption, which holds where receiving a tuple
-  costs the same everywhere. Busy seconds are measured, and include Python and Spark at work for each exchange of each
-  round: many small rounds cost `balanced` much more than its tuples say.
-- The graph of 28.7 M edges is not part of a usual run: `bigjoin bench skew --graph "Theory 28.7 M"` measures it. It has
-  three thousand million candidates, which `balanced` looks up one by one.
-- A few runs do not tell how often lookups go beyond a number. Keys that all workers ask for, drawn some thousand times without
-  the rest (not part of the results): neighbours give 1.00 to 1.01, as they are dealt in turn; keys of which no two are
-  near each other gave more than 1.2 in a quarter of all draws for 16 workers (median 1.17), in one of seventeen for 64
-  (1.15), and in none of sixty for 224 (1.10). The theorem's constant is not 1, and a larger B' brings it closer to that.
-- The bound of theorem 3.4 is about full batches. With 224 workers only inputs of more than 45 M candidates have one.
-- In *One owner* values are as frequent as each other, since codes go by frequency: an adversary has to know that. Without
-  it, values that many prefixes have get the smallest codes, and these are dealt to workers in turn."""
+- Two cores are not a cluster. That a shorter path means a shorter time is an assumption; it holds if receiving a tuple
+  costs the same everywhere. Busy seconds are measured, and include the work of Python and Spark for each exchange of each
+  round: many small rounds cost `balanced` much more than its tuples suggest.
+- The graph of 28.7 M edges is not part of a normal run: `bigjoin bench skew --graph "Theory 28.7 M"` measures it. It has
+  three billion candidates, which `balanced` looks up one by one.
+- A few runs do not show how often lookups exceed a given number. We drew keys that all workers request some thousand
+  times, without the rest of the join (not part of the results). Neighbouring keys give 1.00 to 1.01, because they are
+  dealt in turn. Keys that are far apart gave more than 1.2 in a quarter of all draws for 16 workers (median 1.17), in one
+  of seventeen for 64 (1.15), and in none of sixty for 224 (1.10). The theorem's constant is not 1; a larger B' brings it
+  closer to 1.
+- The bound of theorem 3.4 applies to full batches. With 224 workers, only inputs of more than 45 M candidates have one.
+- In *One owner* all values are equally frequent, because codes follow frequency; an adversary has to know that.
+  Otherwise, values that many prefixes share get the smallest codes, and these go to different workers."""
 
 
 def inputs(cells: Sequence[Cell]) -> str:
@@ -196,7 +198,7 @@ def by_kind(cells: Sequence[Cell]) -> str:
     rows = []
     for cell in cells:
         line = cell.lines.get("balanced")
-        kinds = line.figures.get("kinds") if line is not None and cell.workers == MANY else None
+        kinds = line.figures.get("kinds") if line is not None and cell.workers == TARGET_WORKERS else None
         if line is not None and kinds:
             each = [f"{kinds[k][0] / max(1e-9, kinds[k][1]):.2f}" if k in kinds else MISSING for k in KINDS]
             total = sum(most for most, _ in kinds.values())
@@ -214,16 +216,16 @@ def communication(cells: Sequence[Cell], names: Sequence[str]) -> str:
         most, where_most = _most(cells, name, tuples)
         sent, where_sent = _most(cells, name, sent_bytes)
         said.append(
-            f"Over all of these, `{name}` sends at most {most:.2f} times the tuples of `{BASE}` ({where_most}), "
+            f"On all of these, `{name}` sends at most {most:.2f} times the tuples of `{BASE}` ({where_most}) "
             f"and {sent:.1f} times the bytes ({where_sent})."
         )
     said.append(
-        "In bytes no constant is to be expected: candidates that share a list travel as one list under `partitioned`, however "
-        "many prefixes propose it, and are looked up pair by pair under `balanced`. *Same keys* is made of such lists."
+        "No constant bounds the bytes: under `partitioned`, candidates that share a list travel as one list, however many "
+        "prefixes propose it, while `balanced` looks them up pair by pair. *Same keys* consists of such lists."
     )
     for name in names:
         most_each = max(each_explored(cell.lines[name]) for cell in cells if name in cell.lines)
-        said.append(f"For each prefix and candidate, `{name}` sends {most_each:.2f} tuples at most.")
+        said.append(f"`{name}` sends at most {most_each:.2f} tuples for each prefix and candidate.")
     rows = [
         [
             cell.title,
@@ -239,7 +241,7 @@ def communication(cells: Sequence[Cell], names: Sequence[str]) -> str:
 
 
 def overhead(cells: Sequence[Cell], names: Sequence[str]) -> str:
-    """Return how lopsided real graphs are, and what it costs to even them out."""
+    """Return how skewed real graphs are, and what it costs to even them out."""
     others = [name for name in names if name != BASE]
     rows = [
         [
@@ -253,7 +255,7 @@ def overhead(cells: Sequence[Cell], names: Sequence[str]) -> str:
     ]
     ratios = [f"{name}, {what}" for name in others for what in ("path", "tuples", "bytes", "busy")]
     titles = [*(f"imbalance, {n}" for n in names), *ratios, *(f"time, {n}" for n in names)]
-    return f"Ratios are over `{BASE}`.\n\n{table(['graph', 'workers', *titles], rows)}"
+    return f"Ratios are relative to `{BASE}`.\n\n{table(['graph', 'workers', *titles], rows)}"
 
 
 def index_entries(cells: Sequence[Cell], names: Sequence[str]) -> str:
@@ -273,14 +275,16 @@ def _summary(cells: Sequence[Cell], names: Sequence[str]) -> str:
     """Return which strategy has the shortest path and the least work on real graphs."""
     if not cells:
         return ""
-    lopsided = [imbalance(cell.lines[BASE]) for cell in cells if BASE in cell.lines]
-    said = [f"On real graphs the imbalance of `{BASE}` is {min(lopsided):.2f} to {max(lopsided):.2f}."] if lopsided else []
+    imbalances = [imbalance(cell.lines[BASE]) for cell in cells if BASE in cell.lines]
+    said = (
+        [f"On real graphs the imbalance of `{BASE}` is {min(imbalances):.2f} to {max(imbalances):.2f}."] if imbalances else []
+    )
     for what, figure in (("shortest critical path", path), ("least busy time", busy)):
         wins = dict.fromkeys(names, 0)
         for cell in cells:
             wins[min(cell.lines, key=lambda name: figure(cell.lines[name]))] += 1
         listed = ", ".join(f"`{name}` in {won}" for name, won in wins.items())
-        said.append(f"Of {len(cells)} settings on them, the {what} is that of {listed}.")
+        said.append(f"Of {len(cells)} settings, the {what} is that of {listed}.")
     return " ".join(said)
 
 

@@ -1,4 +1,4 @@
-"""What the strategies are meant to reach, and whether they did: a row for each aim, made of the results."""
+"""The aims of the strategies, and whether the results meet them: one row for each aim."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from bigjoin_bench.report.cells import table
 from bigjoin_bench.report.skew_cells import BASE, Cell, Figure, busy, path, sent_bytes, strategies_of, tuples
 
-MANY = 64
-"""Workers at which paths are to be shorter."""
+TARGET_WORKERS = 64
+"""The number of workers at which paths are compared."""
 
-SHORTER, LOOKUPS = 5.0, 1.2
-"""Times that a path is to be shorter; the most lookups over B'."""
+MIN_PATH_RATIO, MAX_LOOKUPS = 5.0, 1.2
+"""How many times shorter a path must be; the largest number of lookups, as a multiple of B'."""
 
-WORK = {"balanced": 2.0, "heavy-light": 1.3}
-"""The most work on real graphs, over partitioned's."""
+MAX_WORK = {"balanced": 2.0, "heavy-light": 1.3}
+"""The largest amount of work on real graphs, as a multiple of partitioned's."""
 
 
 def targets(cells: Sequence[Cell]) -> str:
-    """Return a table of aims: what was aimed at, what was seen, and where it was missed."""
+    """Return a table of aims: the target, the measured range, and where the target was missed."""
     balanced = [cell.lines["balanced"].figures["balance"] for cell in cells if "balanced" in cell.lines]
     full = [draw for cell in cells if cell.by_theorem for draw in cell.draws]
     rows = []
@@ -30,10 +30,10 @@ def targets(cells: Sequence[Cell]) -> str:
             rows.append(_row(f"balanced: {name} prefixes, in B", f"at most {most:g}", f"{share:.2f}", share <= most))
     if full:
         worst = {cell.title: max(cell.draws) for cell in cells if cell.by_theorem and cell.draws}
-        over = [f"{title} {most:.2f}" for title, most in worst.items() if most > LOOKUPS]
+        over = [f"{title} {most:.2f}" for title, most in worst.items() if most > MAX_LOOKUPS]
         said = f"missed on {', '.join(over)}" if over else "met"
         rows.append(
-            ["balanced: lookups / B' in a full batch", f"at most {LOOKUPS}", f"{min(full):.2f} to {max(full):.2f}", said]
+            ["balanced: lookups / B' in a full batch", f"at most {MAX_LOOKUPS}", f"{min(full):.2f} to {max(full):.2f}", said]
         )
     for name in strategies_of(cells):
         if name != BASE:
@@ -42,21 +42,21 @@ def targets(cells: Sequence[Cell]) -> str:
 
 
 def _against(name: str, cells: Sequence[Cell]) -> list[list[str]]:
-    skewed = [cell for cell in cells if cell.is_skewed and cell.workers == MANY]
+    skewed = [cell for cell in cells if cell.is_skewed and cell.workers == TARGET_WORKERS]
     real = [cell for cell in cells if not cell.is_skewed]
-    title = f"{name}: critical path, times shorter than {BASE}'s, {MANY} workers, lopsided inputs"
+    title = f"{name}: critical path, times shorter than {BASE}'s, {TARGET_WORKERS} workers, skewed inputs"
     shorter = [(1 / ratio, f"{cell.title} ({_imbalance(cell):.1f})") for cell in skewed if (ratio := cell.over(name, path))]
     rows = []
     if shorter:
-        missed = [f"{where} {times:.1f}" for times, where in shorter if times < SHORTER]
+        missed = [f"{where} {times:.1f}" for times, where in shorter if times < MIN_PATH_RATIO]
         seen = f"{min(shorter)[0]:.1f} to {max(shorter)[0]:.1f}"
         said = f"missed on ({BASE}'s imbalance in brackets) {', '.join(missed)}" if missed else "met"
-        rows.append([title, f"at least {SHORTER:g}", seen, said])
+        rows.append([title, f"at least {MIN_PATH_RATIO:g}", seen, said])
     for what, some, figure, most in (
         ("tuples", cells, tuples, None),
         ("bytes", cells, sent_bytes, None),
-        ("tuples, real graphs,", real, tuples, WORK[name]),
-        ("busy seconds, real graphs,", real, busy, WORK[name]),
+        ("tuples, real graphs,", real, tuples, MAX_WORK[name]),
+        ("busy seconds, real graphs,", real, busy, MAX_WORK[name]),
     ):
         rows += _at_most(f"{name}: {what} over {BASE}'s", name, some, figure, most)
     return rows
@@ -73,7 +73,7 @@ def _at_most(title: str, name: str, cells: Sequence[Cell], figure: Figure, most:
     if not ratios:
         return []
     seen = f"{min(ratios):.2f} to {max(ratios):.2f}"
-    if most is None:  # no number was set beforehand, so there is none to meet
+    if most is None:  # there is no target to meet
         return [[title, "a constant", seen, "see Communication"]]
     over = sum(ratio > most for ratio in ratios)
     return [[title, f"at most {most:g}", seen, f"missed in {over} of {len(ratios)}" if over else "met"]]

@@ -44,8 +44,8 @@ def summary(suite: Suite, lines: Sequence[Line]) -> str:
                 unfinished += 1
         known = [r for r in ratios if r is not None]
         if (mean := geometric_mean(known)) is not None:
-            left_out = f"; {unfinished} left out that did not finish" if unfinished else ""
-            said.append(f"Against {title}: at least {min(known):.2f}, geometric mean {mean:.2f} (of {len(known)}{left_out}).")
+            left_out = f"; without {unfinished} that did not finish" if unfinished else ""
+            said.append(f"Ratio to {title}: at least {min(known):.2f}, geometric mean {mean:.2f} (of {len(known)}{left_out}).")
     return " ".join(said)
 
 

@@ -1,4 +1,4 @@
-"""What the suites of changing graphs show beyond times: updates and changed matches a second, and how these hold up."""
+"""What the suites of changing graphs show beyond times: updates and changed matches per second, early and late in a stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def updates_a_second(line: Line) -> float:
 
 
 def throughput(lines: Sequence[Line]) -> str:
-    """Return updates and changed matches a second, and the time of an epoch over that of the no-op."""
+    """Return updates and changed matches per second, and the time of an epoch relative to the no-op."""
     rows = []
     for (graph, query, _), cell in by_cell(lines).items():
         ours, bare = ([line for name, line in cell.items() if name.startswith(kind)] for kind in ("watching", "no-op"))
@@ -27,12 +27,12 @@ def throughput(lines: Sequence[Line]) -> str:
             continue
         over = f"{ours[0].seconds / bare[0].seconds:.2f}" if bare and bare[0].seconds else MISSING
         rows.append([graph, query, f"{updates_a_second(ours[0]):,.0f}", *_changed(ours[0]), over])
-    titles = ["graph", "query", "updates a second", "changed matches an epoch", "a second", "epoch / no-op"]
+    titles = ["graph", "query", "updates per second", "changed matches per epoch", "per second", "epoch / no-op"]
     return table(titles, rows, words=2)
 
 
 def written(lines: Sequence[Line]) -> str:
-    """Return rows written a second, and the time over pyarrow's."""
+    """Return rows written per second, and the time relative to pyarrow."""
     rows = []
     for (graph, query, _), cell in by_cell(lines).items():
         ours, peer = cell.get("changes-written"), cell.get("pyarrow-changes")
@@ -40,7 +40,7 @@ def written(lines: Sequence[Line]) -> str:
             continue
         each, speed = _changed(ours)
         rows.append([graph, query, each, speed, _changed(peer)[1], f"{ours.seconds / peer.seconds:.2f}"])
-    titles = ["graph", "query", "rows an epoch", "rows a second, bigjoin", "pyarrow", "time / pyarrow's"]
+    titles = ["graph", "query", "rows per epoch", "rows per second, bigjoin", "pyarrow", "time / pyarrow's"]
     return table(titles, rows, words=2)
 
 
@@ -55,7 +55,7 @@ def decades(lines: Sequence[Line]) -> str:
         means = [fmean(stretch) for stretch in stretches]
         each = [f"{1e6 * mean / line.figures['updates']:,.0f} µs" for mean in means]
         rows.append([CONTENDERS[line.contender].label, *each, f"{means[-1] / means[0]:.2f}", seconds(max(times[1:]))])
-    titles = ["time an update", *(f"epochs {first:,} to {last:,}" for first, last in DECADES), "last / first", "longest epoch"]
+    titles = ["time per update", *(f"epochs {first:,} to {last:,}" for first, last in DECADES), "last / first", "longest epoch"]
     return table(titles, rows)
 
 
@@ -72,7 +72,7 @@ def sizes(lines: Sequence[Line]) -> str:
         for line in lines
         if line.seconds
     ]
-    titles = ["an epoch", "time", "updates a second", "changed matches an epoch", "a second", "peak of the process"]
+    titles = ["epoch", "time", "updates per second", "changed matches per epoch", "per second", "peak of the process"]
     return table(titles, rows)
 
 
@@ -101,7 +101,7 @@ def capacity(lines: Sequence[Line]) -> str:
         speed = f"{updates_a_second(line):,.0f}", _changed(line)[1]
         memory = megabytes(line.figures["peak_memory"])
         rows.append([line.graph, CONTENDERS[line.contender].label, seconds(line.seconds), *speed, *sizes, memory])
-    titles = ["graph", "", "epoch", "updates a second", "changed matches a second", "index tuples of a worker, mean", "max"]
+    titles = ["graph", "", "epoch", "updates per second", "changed matches per second", "index tuples of a worker, mean", "max"]
     return table([*titles, "most received in a round", "peak of a task's process"], rows, words=2)
 
 
@@ -118,6 +118,6 @@ TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
 
 
 def _changed(line: Line) -> tuple[str, str]:
-    """Return the matches that an epoch changes, and how many of them a second."""
+    """Return the matches that an epoch changes, and how many of them per second."""
     each = line.figures["changed"] / len(line.figures["epochs"])
     return f"{each:,.0f}", f"{each / (line.seconds or float('nan')):,.0f}"

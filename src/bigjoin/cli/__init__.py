@@ -1,1 +1,1 @@
-"""The command line: one file a command; each parses, calls the API, and prints. Results on stdout, all else on stderr."""
+"""The command line: one file per command, which parses, calls the API and prints. Results go to stdout, all else to stderr."""

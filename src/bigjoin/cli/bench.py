@@ -1,4 +1,4 @@
-"""bigjoin bench: hand over to the benchmarks, which are no part of the library, where they can be found."""
+"""bigjoin bench: hand over to the benchmarks, which are not part of the library, if they can be found."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bench(context: click.Context, arguments: tuple[str, ...]) -> None:
 
 
 def _command() -> click.Command:
-    """Return the command of the benchmarks: those beside this library's sources, else those that Python can import."""
+    """Return the benchmarks' command: from the checkout of this library, otherwise from where Python can import it."""
     if (_CHECKOUT / _PACKAGE).is_dir() and str(_CHECKOUT) not in sys.path:
         sys.path.insert(0, str(_CHECKOUT))
     if find_spec(_PACKAGE) is None:

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import click
 
-from bigjoin.cli.options import Options, answer, query_options
+from bigjoin.cli.options import Facts, Options, answer, query_options
 from bigjoin.cli.source import asking
 from bigjoin.languages import parse
 
 
 @click.command()
-@click.argument("query")
-@click.argument("source", required=False)
 @click.option("--analyze", is_flag=True, help="Also run the query, and show what each step did.")
-@click.option("--delta", is_flag=True, help="Also the delta queries, by which 'bigjoin watch' finds what updates change.")
+@click.option("--delta", is_flag=True, help="Also show the delta queries, by which 'bigjoin watch' finds what updates change.")
 @query_options
 def explain(query: str, source: str | None, analyze: bool, delta: bool, options: Options) -> None:
-    """Print the plan of QUERY as numbered rules, a seed and one Extend step for each further attribute, and as loops to count.
+    """Print the plan of QUERY: as numbered rules, a seed and one step for each further attribute, and as the loops of a count.
 
     With SOURCE (or --relation), the plan for these data, their sizes and the AGM bound; with --analyze, also what really
     happened (with --json as `stats`).
     """
     parsed = parse(query, **options.flags)
-    if source is None and not options.relations:
-        if analyze:
-            raise click.UsageError("--analyze needs a SOURCE to run the query on")
+    text: str
+    facts: Facts = {}
+    if source is not None or options.relations:
+        with asking(parsed, source, options, doing="explaining", runs=analyze) as (graph, _):
+            text = explanation = graph.explain(parsed, analyze=analyze, delta=delta, **options.run)
+        facts = {"stats": explanation.stats} if analyze else {}
+    elif analyze:
+        raise click.UsageError("--analyze needs a SOURCE to run the query on")
+    else:
         from bigjoin.explain import explain as explain_query
 
         text = explain_query(parsed, undirected=options.undirected, delta=delta)
-        answer(options, {"explain": text}, [text])
-        return
-    with asking(parsed, source, options, runs=analyze) as (graph, report):
-        report.stage(f"explaining {parsed.name}")
-        explanation = graph.explain(parsed, analyze=analyze, delta=delta, **options.run)
-    stats = {"stats": explanation.stats} if analyze else {}
-    answer(options, {"explain": explanation, **stats}, [explanation])
+    answer(options, {"explain": text, **facts}, [text])

@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 20
 """Rows shown on a terminal unless --limit asks for another number."""
+COPY_BYTES = 1 << 20
+"""Bytes of a result that are copied to standard output at a time."""
 
 
 @click.command()
-@click.argument("query")
-@click.argument("source", required=False)
 @click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet or .csv file.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches; factorized: rows.")
-@click.option("--factorized", is_flag=True, help="Give lists where attributes are independent, not their products.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches (with --factorized: N rows).")
+@click.option("--factorized", is_flag=True, help="Return independent attributes as lists instead of all combinations.")
 @query_options
 def find(query: str, source: str | None, output: Path | None, limit: int | None, factorized: bool, options: Options) -> None:
-    """Find the matches of QUERY in SOURCE, or in the relations of --relation: a column for each attribute of the head.
+    """Find the matches of QUERY in SOURCE, or in the relations of --relation: one column for each attribute of the head.
 
-    Without -o: a table on a terminal, CSV on a pipe, and JSON lines with --json. Rows are printed as they are found, and
-    when nobody reads them any more (find ... | head), the search ends, with exit code 0.
+    Without -o: a table on a terminal, CSV on a pipe, JSON lines with --json. Rows are printed as they are found. When the
+    reader of a pipe stops (find ... | head), the search ends with exit code 0.
     """
     parsed = parse(query, **options.flags)
     check_strategy(options.run["strategy"], factorized=factorized)
@@ -51,35 +51,30 @@ def find(query: str, source: str | None, output: Path | None, limit: int | None,
 
         for path in (source, *options.relations.values()):
             check_target(output, path, lists=factorized)
-    how = ListOptions(limit=limit, factorized=factorized, **options.run)
-    with asking(parsed, source, options) as (graph, report):
-        report.stage(f"finding {parsed.name}")
+    listing = ListOptions(limit=limit, factorized=factorized, **options.run)
+    row, rows = ("row of lists", "rows of lists") if factorized else ("match", "matches")
+    with asking(parsed, source, options, doing="finding") as (graph, report):
         if output is not None:
-            rows = graph.write(parsed, output, progress=report.share, **how)
+            written = graph.write(parsed, output, progress=report.share, **listing)
         elif sys.stdout.isatty() and not options.as_json:
-            how["limit"] = ROWS_SHOWN if limit is None else limit
-            table = graph.find(parsed, **how).toArrow()
+            listing["limit"] = ROWS_SHOWN if limit is None else limit
+            table = graph.find(parsed, **listing).toArrow()
         else:
             is_json = options.as_json or factorized  # CSV has no lists
             suffix = ".arrow" if is_json else ".csv"
             try:
-                with closing(graph.pieces(parsed, suffix, progress=report.share, look=_Pipe().look, **how)) as pieces:
+                with closing(graph.pieces(parsed, suffix, progress=report.share, look=_check_reader, **listing)) as pieces:
                     _print_json(pieces) if is_json else _print_csv(pieces, parsed.columns)
                 sys.stdout.flush()
-            except BrokenPipeError:  # whoever reads our output has seen enough
+            except BrokenPipeError:  # the reader has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
     if output is not None:
-        click.echo(f"{rows:,} {_kind(factorized, one=rows == 1)} in {output}", err=True)
+        click.echo(f"{written:,} {row if written == 1 else rows} in {output}", err=True)
         return
     show(table)
     if limit is None and table.num_rows == ROWS_SHOWN:
-        click.echo(f"the first {ROWS_SHOWN} {_kind(factorized)}; --limit N shows more, -o FILE writes all", err=True)
-
-
-def _kind(factorized: bool, *, one: bool = False) -> str:
-    """Return what a row is: a match, or a product of lists."""
-    return f"row{'s' * (not one)} of lists" if factorized else "match" if one else "matches"
+        click.echo(f"the first {ROWS_SHOWN} {rows}; --limit N shows more, -o FILE writes all", err=True)
 
 
 def show(table: pa.Table) -> None:
@@ -91,19 +86,14 @@ def show(table: pa.Table) -> None:
 
 
 def _print_csv(pieces: Iterator[Path], columns: Sequence[str]) -> None:
-    """Print files of CSV as they come, below a line of titles; bytes are copied where standard output takes them."""
-    for number, piece in enumerate(chain(pieces, [None])):
-        if number == 0:
-            csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
-        sys.stdout.flush()
-        if piece is None:
-            break
-        if (binary := getattr(sys.stdout, "buffer", None)) is None:
-            sys.stdout.write(piece.read_bytes().decode())
-            continue
-        with piece.open("rb") as source:
-            shutil.copyfileobj(source, binary, 1 << 20)
-        binary.flush()
+    """Print CSV files as they come, below a header."""
+    first = next(pieces, None)  # before the header, so that a search that fails here prints nothing
+    csv.writer(sys.stdout, lineterminator="\n").writerow(columns)
+    sys.stdout.flush()
+    for piece in chain([] if first is None else [first], pieces):
+        with piece.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer, COPY_BYTES)
+        sys.stdout.buffer.flush()
 
 
 def _print_json(pieces: Iterator[Path]) -> None:
@@ -118,15 +108,10 @@ def _print_json(pieces: Iterator[Path]) -> None:
         sys.stdout.flush()
 
 
-class _Pipe:
-    """The reader of our output, if it is a pipe."""
-
-    def __init__(self) -> None:
-        self._poll = select.poll()
-        with suppress(OSError, ValueError):  # standard output may not be a file
-            self._poll.register(sys.stdout.fileno(), 0)
-
-    def look(self) -> None:
-        """Raise BrokenPipeError if nobody reads any more: there may be nothing to write for a while, which would tell."""
-        if any(event & (select.POLLERR | select.POLLHUP) for _, event in self._poll.poll(0)):
-            raise BrokenPipeError
+def _check_reader() -> None:
+    """Raise BrokenPipeError if the reader of standard output is gone, which no write may notice for a long time."""
+    poll = select.poll()
+    with suppress(OSError, ValueError):  # standard output may not be a file
+        poll.register(sys.stdout.fileno(), 0)
+    if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
+        raise BrokenPipeError

@@ -8,22 +8,12 @@ import re
 import signal
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import click
 
 from bigjoin import __version__
-from bigjoin.cli.bench import bench
-from bigjoin.cli.count import count
-from bigjoin.cli.demo import demo
-from bigjoin.cli.explain import explain
-from bigjoin.cli.find import find
-from bigjoin.cli.generate import generate
-from bigjoin.cli.index import index
-from bigjoin.cli.info import info
-from bigjoin.cli.vacuum import vacuum
-from bigjoin.cli.verify import verify
-from bigjoin.cli.watch import watch
 from bigjoin.errors import BigjoinError, LostError, bounded, shown
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
@@ -40,86 +30,74 @@ def cli() -> None:
     """
 
 
-for command in (demo, count, find, explain, index, info, verify, vacuum, watch, generate, bench):
-    cli.add_command(command)
+for name in ("demo", "count", "find", "explain", "index", "info", "verify", "vacuum", "watch", "generate", "bench"):
+    cli.add_command(getattr(import_module(f"bigjoin.cli.{name}"), name))
 
 
 def main() -> None:
-    """Run a command; a user's mistake is one message and exit code 2, and nothing is a traceback."""
-    logging.disable()  # py4j would log the traceback of an error that is told anyway
+    """Run a command; a user's mistake gives one message and exit code 2, and nothing gives a traceback."""
+    logging.disable()  # py4j would log the traceback of an error that is reported anyway
     warnings.showwarning = _note  # type: ignore[assignment]
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _terminate)
     _complete_streams()
     if sys.stdout is None:
         _fail("the standard output is closed: redirect it to a file, or to /dev/null", USER_ERROR)
-    if unreadable := next((argument for argument in sys.argv if not _is_utf8(argument)), None):
-        _fail(f"the argument {shown(unreadable)!r} is not UTF-8", USER_ERROR)
+    for argument in sys.argv:
+        if argument.encode(errors="replace").decode() != argument:  # bytes that are not UTF-8 reach Python as surrogates
+            _fail(f"the argument {shown(argument)!r} is not UTF-8", USER_ERROR)
     try:
         cli.main(standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
     except click.ClickException as error:
-        error.message = bounded(error.message)  # type: ignore[misc]  # it repeats what was typed
+        error.message = bounded(error.message)  # type: ignore[misc]  # it repeats the user's input
         error.show()
         sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        _interrupted()
-    except BigjoinError as error:
-        if isinstance(error, LostError) and _follows_interrupt(error):
-            _interrupted()  # the JVM has seen the interrupt first
-        _fail(str(error), _code(error))
-    except Exception as error:
-        if os.environ.get("BIGJOIN_DEBUG"):
-            raise
-        cancelled = re.search(r"cancelled as part of cancellation of all jobs|SparkContext was shut down", str(error))
-        if cancelled or _follows_interrupt(error):
-            _interrupted()  # Spark has seen the interrupt first
-        _fail(*_unexpected(error))
+    except (click.Abort, KeyboardInterrupt, Exception) as error:
+        if not _was_interrupted(error):
+            _fail(*_told(error))
+        if "pyspark" in sys.modules:
+            from bigjoin.spark.session import end_jvm
+
+            end_jvm()
+        _fail("interrupted", INTERRUPTED)
 
 
 def _complete_streams() -> None:
-    """Take the numbers of standard streams that were closed: a file that got one of them would be written to by Spark's JVM."""
+    """Occupy the numbers of closed standard streams: Spark's JVM would write to any file that got one of them."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
     os.close(number)
-    if sys.stderr is None:  # who closes it wants no messages, but an answer
+    if sys.stderr is None:  # a user who closes it wants the answer without messages
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
 
 
-def _is_utf8(argument: str) -> bool:
-    """Tell whether an argument is text: bytes that are not UTF-8 reach Python as surrogates."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
-    """Show a warning of our own as a sentence; those of libraries are about their future, not about a user's data."""
+    """Show a warning of bigjoin as a sentence; warnings of libraries are for developers, not for users."""
     if category is UserWarning and "pandas" not in str(message):
         click.echo(f"bigjoin: note: {bounded(message)}", err=True)
 
 
-def _terminated(*_: object) -> None:
-    """End like an interrupt does, with everything that was begun removed."""
+def _terminate(*_: object) -> None:
+    """End like an interrupt, which removes unfinished work."""
     raise KeyboardInterrupt
 
 
+def _was_interrupted(error: BaseException) -> bool:
+    """Tell whether an error is an interrupt, or what Spark or its JVM made of one that reached them first."""
+    if isinstance(error, BigjoinError) and not isinstance(error, LostError):
+        return False
+    if re.search(r"cancelled as part of cancellation of all jobs|SparkContext was shut down", str(error)):
+        return True
+    return isinstance(error, click.Abort) or _follows_interrupt(error)
+
+
 def _follows_interrupt(error: BaseException | None) -> bool:
-    """Tell whether an error was raised while an interrupt was being handled, as Spark does when its result cannot be sent."""
+    """Tell whether an error was raised while an interrupt was being handled, as Spark does if it cannot send a result."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
-
-
-def _interrupted() -> None:
-    if "pyspark" in sys.modules:
-        from bigjoin.spark.session import end_jvm
-
-        end_jvm()
-    _fail("interrupted", INTERRUPTED)
 
 
 def _fail(message: str, code: int) -> None:
@@ -127,22 +105,21 @@ def _fail(message: str, code: int) -> None:
     sys.exit(code)
 
 
-def _code(error: BigjoinError) -> int:
-    return FAILURE if isinstance(error, LostError) else USER_ERROR
+def _told(error: BaseException) -> tuple[str, int]:
+    """Return the message and the exit code for an error: bigjoin's own, a Spark task's, the system's, or an unexpected one."""
+    if not isinstance(error, BigjoinError):
+        if os.environ.get("BIGJOIN_DEBUG"):
+            raise error
+        if "pyspark" in sys.modules:
+            from bigjoin.spark.failures import meaning
 
-
-def _unexpected(error: Exception) -> tuple[str, int]:
-    """Return a message and an exit code for an error that bigjoin did not raise itself, or that a Spark task raised."""
-    if "pyspark" in sys.modules:
-        from bigjoin.spark.failures import meaning
-
-        if (meant := meaning(error)) is not None:
-            return str(meant), _code(meant)
+            error = meaning(error) or error
+    if isinstance(error, BigjoinError):
+        return str(error), FAILURE if isinstance(error, LostError) else USER_ERROR
     if isinstance(error, OSError) and error.strerror:
-        where = f": {error.filename}" if error.filename else ""
-        return f"{error.strerror}{where}", USER_ERROR
-    text = str(error)
+        return error.strerror + (f": {error.filename}" if error.filename else ""), USER_ERROR
+    text = str(error).strip()
     if system := re.search(r"^(?:OSError|PermissionError|FileNotFoundError): (.+)$", text, re.MULTILINE):
         return system[1].strip(), USER_ERROR
-    first = text.strip().splitlines()[0] if text.strip() else ""
+    first = (text.splitlines() or [""])[0]
     return f"{type(error).__name__}: {first}\nset BIGJOIN_DEBUG=1 to see where this comes from", FAILURE

@@ -1,4 +1,4 @@
-"""The options that commands share, how they are read, and how a command prints its answer."""
+"""The options that commands share: declared once, read into one `Options`; and how a command prints its answer."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
-from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions
+from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, STRATEGY_HELP, RunOptions
 from bigjoin.languages import Flags
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+Facts: TypeAlias = dict[str, Any]
+"""What a command prints with --json."""
+
+Answer: TypeAlias = tuple[Facts, Iterable[str]]
+"""What a command prints: facts with --json, otherwise lines of text."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The shared options of one call of a command."""
+    """The shared options of one command."""
 
     undirected: bool = False
     flags: Flags = field(default_factory=Flags)
@@ -32,38 +40,55 @@ class Options:
     quiet: bool = False
 
 
-def with_options(*groups: list[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add groups of options to a command, which receives them as one `options`."""
+def answer(options: Options, facts: Facts, lines: Iterable[str]) -> None:
+    """Print the answer of a command: an object with --json, otherwise lines."""
+    click.echo(json.dumps(facts, default=str) if options.as_json else "\n".join(lines))
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+
+def with_options(*names: str) -> Decorator:
+    """Declare shared options of a command, which receives the fields of `Options` as one argument, `options`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def call(**arguments: Any) -> None:
-            def taken(fields: Iterable[str]) -> dict[str, Any]:
-                return {name: arguments.pop(name) for name in fields if name in arguments}
+        def call(**given: Any) -> None:
+            def take(names: Iterable[str]) -> dict[str, Any]:
+                return {name: given.pop(name) for name in names if name in given}
 
             for group, kind in (("flags", Flags), ("run", RunOptions)):
-                if found := taken(kind.__annotations__):
-                    arguments[group] = found
-            function(options=Options(**taken(Options.__dataclass_fields__)), **arguments)
+                if members := take(kind.__annotations__):
+                    given[group] = members
+            function(options=Options(**take(Options.__dataclass_fields__)), **given)
 
-        for option in reversed([option for group in groups for option in group]):
-            call = option(call)
-        return call
+        command: Callable[..., Any] = call
+        for name in reversed(names):
+            command = _SHARED[name](command)
+        return command
 
     return decorate
 
 
-def named_option(option: str, argument: str, what: str, *, text: str, example: str = "") -> Callable[[Any], Any]:
-    """Return an option that takes NAME=`what`, for one name after another, and gives a mapping."""
+def inspection(name: str, inspect: Callable[[Path, Options], Answer]) -> click.Command:
+    """Return the command that prints what `inspect` says about the index DIR; its docstring is the help."""
 
-    def read(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    @click.command(name, help=inspect.__doc__)
+    @with_options("directory", *_OUTPUT_OPTIONS)
+    def command(directory: Path, options: Options) -> None:
+        answer(options, *inspect(directory, options))
+
+    return command
+
+
+def named_option(option: str, argument: str, what: str, *, text: str, example: str = "") -> Decorator:
+    """Return an option that takes NAME=`what`, may be repeated, and gives a mapping."""
+
+    def read(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
         values: dict[str, str] = {}
         for one in given:
-            name, equals, value = one.partition("=")
-            if not equals or not value.strip():
-                raise click.UsageError(f"{parameter.opts[0]} {one}: write NAME={what}{example}")
+            name, value = one.partition("=")[::2]
+            if not value.strip():
+                raise click.UsageError(f"{option} {one}: write NAME={what}{example}")
             if name in values:
-                raise click.UsageError(f"{parameter.opts[0]} {one}: there are two relations {name!r}")
+                raise click.UsageError(f"{option} {one}: there are two relations {name!r}")
             values[name] = value
         return values
 
@@ -71,80 +96,79 @@ def named_option(option: str, argument: str, what: str, *, text: str, example: s
 
 
 def _settings(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """Return settings of Spark by their keys. Values may be secrets, so no message repeats one."""
+    """Return Spark's settings by key. A value may be a secret, so no message repeats one."""
     settings = {}
     for setting in given:
         key, equals, value = setting.partition("=")
         if not (key := key.strip()) or not equals:
-            shown = f"{key}=" if equals else key
-            raise click.BadParameter(
-                f"{shown!r} is no setting: write KEY=VALUE, as in spark.executor.memory=4g", param=parameter
-            )
+            message = f"{key + equals!r} is not a setting: write KEY=VALUE, as in spark.executor.memory=4g"
+            raise click.BadParameter(message, param=parameter)
         if value.startswith("@"):
             try:
                 value = Path(value[1:]).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
-                why = (isinstance(error, OSError) and error.strerror) or "it is no text"
+                why = (isinstance(error, OSError) and error.strerror) or "it is not text"
                 raise click.BadParameter(f"{key}: cannot read {value[1:]}: {why}", param=parameter) from None
         settings[key] = value
     return settings
 
 
-def answer(options: Options, facts: Mapping[str, Any], lines: Iterable[str]) -> None:
-    """Print what a command has found: an object with --json, else lines."""
-    click.echo(json.dumps(facts, default=str) if options.as_json else "\n".join(lines))
+def _flag(name: str, text: str) -> Decorator:
+    return click.option(f"--{name.replace('_', '-')}", is_flag=True, help=text)
 
 
-_CONF = "A setting of Spark; may be repeated. With @FILE as VALUE it is read from a file, as other users can see arguments."
-_BATCH_SIZE = (
-    "Matches that a task holds at once; under strategies that exchange prefixes B', the proposals alive in a worker. Memory "
-    f"grows with it [default: {BATCH_SIZE:,}; B' {EXCHANGE_BATCH_SIZE:,}]."
-)
-_STRATEGY = (
-    "shared: every task maps the whole index. partitioned: each worker owns a part, and prefixes travel. heavy-light: "
-    "the same, but the work of hubs is dealt out to all workers. balanced: all work is, so that every worker gets the same "
-    "share under any skew."
-)
-_RELATION = "A relation of any arity, from a file or an index; may be repeated. Instead of SOURCE."
-_NO_VERIFY = "Trust the files of an index: damaged ones may give wrong answers or a crash."
+_FLAG_HELP = {
+    "distinct": "The vertices of a match differ.",
+    "unique": "Distinct, and one match for each subgraph (class under automorphisms).",
+    "induced": "Distinct, and no other edge among the vertices of a match.",
+    "cross_product": "Allow a query whose parts share no attribute.",
+    "deduplicate": "Each row once, if the head leaves attributes out.",
+}
+"""Flag of a query -> help of the option with the same name."""
+
+_STRATEGY = " ".join(f"{name}: {text}." for name, text in STRATEGY_HELP.items())
 _WORKERS = (
-    "Tasks that share the seeds; under the other strategies, the owners of keys "
-    "[default: cores; the index's shards, or 4 a core]."
+    "The number of tasks [default: the cores]; under strategies that exchange prefixes, the number of owners of keys "
+    "[default: the shards of the index, or 4 per core]."
 )
-_UNDIRECTED = click.option("--undirected", is_flag=True, help="Read edges in both directions, without loops.")
-_MASTER = click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine].")
-_NO_CACHE = click.option("--no-cache", is_flag=True, help="Build the index anew, and do not keep it.")
-_QUIET = click.option("--quiet", is_flag=True, help="No progress on stderr.")
-conf_option = click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF)
+_BATCH_SIZE = (
+    f"Matches that a task holds at once [default: {BATCH_SIZE:,}]; under strategies that exchange prefixes, B', the proposals "
+    f"alive in a worker [default: {EXCHANGE_BATCH_SIZE:,}]. Memory grows with it."
+)
+_CONF = "A Spark setting; may be repeated. KEY=@FILE reads the value from a file, since other users can see arguments."
+_RELATION = "A relation of any arity, from a file or an index; may be repeated. Replaces SOURCE."
 
-_QUERY = [
-    _UNDIRECTED,
-    click.option("--distinct", is_flag=True, help="A match's vertices differ."),
-    click.option("--unique", is_flag=True, help="Distinct, and one match for each subgraph (class under automorphisms)."),
-    click.option("--induced", is_flag=True, help="Distinct, and no other edge among a match's vertices."),
-    click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
-    click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
-    click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
-    click.option("--deduplicate", is_flag=True, help="Each row once, where the head leaves attributes out."),
-]
-_RELATIONS = [
-    named_option("--relation", "relations", "PATH", text=_RELATION),
-    click.option("--drop-nulls", is_flag=True, help="Drop rows of these relations that have a NULL."),
-]
-_RUN = [
-    click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
-    click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
-    click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH_SIZE),
-    _MASTER,
-    conf_option,
-    _NO_CACHE,
-    click.option("--no-verify", is_flag=True, help=_NO_VERIFY),
-]
-_OUTPUT = [click.option("--json", "as_json", is_flag=True, help="Print JSON."), _QUIET]
+_SHARED: dict[str, Decorator] = {
+    "query": click.argument("query"),
+    "source": click.argument("source", required=False),
+    "directory": click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)),
+    "undirected": _flag("undirected", "Read edges in both directions and drop loops."),
+    **{name: _flag(name, text) for name, text in _FLAG_HELP.items()},
+    "where": click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
+    "select": click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
+    "relations": named_option("--relation", "relations", "PATH", text=_RELATION),
+    "drop_nulls": _flag("drop_nulls", "Drop rows of these relations that contain a NULL."),
+    "strategy": click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
+    "workers": click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
+    "batch_size": click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH_SIZE),
+    "master": click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine]."),
+    "conf": click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF),
+    "no_cache": _flag("no_cache", "Build a new index, and do not keep it."),
+    "no_verify": _flag("no_verify", "Trust the files of an index; damaged files may give wrong answers or a crash."),
+    "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    "quiet": _flag("quiet", "Show no progress on stderr."),
+}
+"""The arguments and options that several commands have, by the name of their value."""
 
-query_options = with_options(_QUERY, _RELATIONS, _RUN, _OUTPUT)
-watch_options = with_options(_QUERY, [option for option in _RUN if option is not _NO_CACHE], _OUTPUT)
-index_options = with_options([_UNDIRECTED, _MASTER, conf_option], _OUTPUT)
-generate_options = with_options([_MASTER, conf_option], _OUTPUT)
-demo_options = with_options([conf_option, _QUIET])
-output_options = with_options(_OUTPUT)
+_OUTPUT_OPTIONS = ("as_json", "quiet")
+_QUERY_OPTIONS = ("undirected", *_FLAG_HELP, "where", "select")
+_RUN_OPTIONS = ("strategy", "workers", "batch_size", "master", "conf", "no_verify")
+
+query_options = with_options(
+    "query", "source", *_QUERY_OPTIONS, "relations", "drop_nulls", *_RUN_OPTIONS, "no_cache", *_OUTPUT_OPTIONS
+)
+watch_options = with_options(*_QUERY_OPTIONS, *_RUN_OPTIONS, *_OUTPUT_OPTIONS)
+index_options = with_options("undirected", "master", "conf", *_OUTPUT_OPTIONS)
+generate_options = with_options("master", "conf", *_OUTPUT_OPTIONS)
+demo_options = with_options("conf", "quiet")
+conf_option = _SHARED["conf"]

@@ -21,7 +21,7 @@ import xxhash
 import bigjoin as bj
 from bigjoin.errors import IndexFormatError, OutputError
 from bigjoin.index import records, trust, verification
-from bigjoin.index.checksums import BLOCK, differs, file_entry
+from bigjoin.index.checksums import BLOCK_BYTES, differs, file_entry
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import MANIFEST
 from bigjoin.index.versions import forget
@@ -156,7 +156,7 @@ def test_one_trie_serves_only_orders_whose_columns_mean_the_same(tmp_path):
 
 def test_orders_that_differ_do_no_harm_when_they_are_changed(tmp_path, monkeypatch):
     """A crafted index may hold other tuples in one order than in another; an update that fits only one is refused."""
-    monkeypatch.setattr(verification, "SAMPLE", 1)
+    monkeypatch.setattr(verification, "COMPARED_TUPLES", 1)
     rng = np.random.default_rng(1)
     index = build_index(
         pa.table({"src": rng.integers(0, 300, 20_000), "dst": rng.integers(0, 300, 20_000)}), tmp_path / "index"
@@ -205,7 +205,7 @@ def test_ids_that_came_later_are_checked_too(tmp_path, wrong):
 
 def test_a_note_is_revoked_by_what_contradicts_it(index, monkeypatch):
     """Bits rot without the system's knowledge: what `bigjoin verify` finds is not believed again."""
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     records._remembered.clear()
     Index.open(index.path).trie("edge", (0, 1))
     found = crafted(index, "0-1.values", fallen)
@@ -219,7 +219,7 @@ def test_a_note_is_revoked_by_what_contradicts_it(index, monkeypatch):
 
 
 def test_what_was_made_of_unverified_files_is_not_taken_for_verified(index, monkeypatch):
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     crafted(index, "0-1.values", fallen)
     graph = bj.Graph.open(index.path, verify=False)
     graph.apply(pa.table({"src": [1000], "dst": [1001], "op": ["+"]}))
@@ -232,7 +232,7 @@ def test_what_was_made_of_unverified_files_is_not_taken_for_verified(index, monk
 
 
 def test_files_are_read_whole_once_on_a_machine(index, monkeypatch):
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     looked: list[str] = []
     original = trust.damaged_files
     monkeypatch.setattr(
@@ -251,7 +251,7 @@ def test_files_are_read_whole_once_on_a_machine(index, monkeypatch):
 
 
 def test_notes_lie_outside_the_index_and_last_for_a_while(index, monkeypatch, tmp_path):
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     records._remembered.clear()
     before = sorted(p.name for p in index.path.rglob("*"))
     Index.open(index.path).trie("edge", (0, 1))
@@ -259,7 +259,7 @@ def test_notes_lie_outside_the_index_and_last_for_a_while(index, monkeypatch, tm
     notes = list((tmp_path / "notes").iterdir())
     assert notes
     records._remembered.clear()
-    old = time.time() - records.LASTS - 1
+    old = time.time() - records.NOTE_SECONDS - 1
     for note in notes:
         os.utime(note, (old, old))
     assert not any(records.is_noted(note.name) for note in notes)
@@ -280,7 +280,7 @@ def test_what_was_sealed_here_is_not_read_again_and_linking_keeps_that(index, mo
 
 
 def test_damage_after_a_note_is_seen(index, monkeypatch):
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     count = count_here(Index.open(index.path), parse(TRIANGLE))
     assert count > 0
     file = next(index.path / name for name in index.manifest.files if "0-1.values" in name)
@@ -301,16 +301,23 @@ def test_without_a_private_folder_a_process_verifies_for_itself(index, monkeypat
 
 def test_a_slice_can_be_verified_alone(tmp_path):
     file = tmp_path / "large.npy"
-    np.save(file, np.arange(3 * BLOCK // 8 + 5))
+    np.save(file, np.arange(3 * BLOCK_BYTES // 8 + 5))
     entry = file_entry(storage_at(tmp_path).map(file.name).content)
     assert len(entry.blocks) == 4
     content = bytearray(file.read_bytes())
-    assert list(entry.blocks) == [xxhash.xxh3_64_hexdigest(content[at : at + BLOCK]) for at in range(0, len(content), BLOCK)]
-    content[2 * BLOCK + 7] ^= 1
+    assert list(entry.blocks) == [
+        xxhash.xxh3_64_hexdigest(content[at : at + BLOCK_BYTES]) for at in range(0, len(content), BLOCK_BYTES)
+    ]
+    content[2 * BLOCK_BYTES + 7] ^= 1
     file.write_bytes(content)
     mapped = storage_at(tmp_path).map("large.npy").content
     assert differs(mapped, entry)
-    assert [differs(mapped, entry, at, at + 10) for at in (0, BLOCK, 2 * BLOCK, 3 * BLOCK)] == [False, False, True, False]
+    assert [differs(mapped, entry, at, at + 10) for at in (0, BLOCK_BYTES, 2 * BLOCK_BYTES, 3 * BLOCK_BYTES)] == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 # Formats

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bigjoin.index.entries import DegreesEntry, RelationEntry
 from bigjoin.index.shards import Shards
 
-HUBS = 10
+LISTED_HUBS = 10
 """The largest hubs that the manifest names."""
 
 
@@ -44,5 +44,5 @@ def _histogram(degrees: NDArray[np.int64]) -> tuple[int, ...]:
 
 def _hubs(degrees: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
     """Return code and degree of the largest hubs."""
-    codes = np.argsort(-degrees, kind="stable")[:HUBS]
+    codes = np.argsort(-degrees, kind="stable")[:LISTED_HUBS]
     return tuple((int(code), int(degrees[code])) for code in codes)

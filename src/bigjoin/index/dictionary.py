@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bigjoin.index.values import Column, constant, plain, take
 from bigjoin.query.terms import Value
 
-NARROW = 2**32
+CODES_IN_32_BITS = 2**32
 """Domains below this size have codes of 32 bits."""
 
 
@@ -142,4 +142,4 @@ def ranks_of(ids: pa.Array) -> NDArray[Any]:
 
 def code_type(size: int) -> type[np.unsignedinteger[Any]]:
     """Return the narrowest type for the codes of a domain; the largest value stays free for an upper bound."""
-    return np.uint32 if size < NARROW else np.uint64
+    return np.uint32 if size < CODES_IN_32_BITS else np.uint64

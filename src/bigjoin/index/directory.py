@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from bigjoin.errors import IndexFormatError, QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers
-from bigjoin.index.entries import Columns, DefinitionEntry, DomainEntry, LevelEntry, Manifest, RelationEntry, RunEntry
+from bigjoin.index.entries import ColumnOrder, DefinitionEntry, DomainEntry, LevelEntry, Manifest, RelationEntry, RunEntry
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, build_trie, single_list
-from bigjoin.index.trust import OFFSETS, RANKS, verify_late, verify_relation
+from bigjoin.index.trust import OFFSET_TYPES, RANK_TYPES, verify_late, verify_relation
 from bigjoin.query.query import Atom
 from bigjoin.query.read import Read, View
 from bigjoin.query.statistics import GRAPH, Definition, RelationStatistics, Statistics
@@ -36,7 +36,7 @@ VERTEX = "vertex"
 """The domain of a graph's vertices."""
 EDGE = "edge"
 """The relation of a graph that has only one."""
-KEPT = 4
+MAX_MAPPED_INDICES = 4
 """Indices that a process of tasks keeps mapped."""
 
 
@@ -92,14 +92,14 @@ class Index:
             "vacuumed; open the index again"
         )
 
-    def raw_tries(self, entry: RelationEntry) -> dict[Columns, Trie]:
+    def raw_tries(self, entry: RelationEntry) -> dict[ColumnOrder, Trie]:
         """Return all tries of a relation, those that share files once; what is in them is not verified."""
         made: dict[Any, Trie] = {}
         return {
             columns: made.setdefault(order.levels, self.raw_trie(entry, columns)) for columns, order in entry.orders.items()
         }
 
-    def raw_trie(self, entry: RelationEntry, columns: Columns) -> Trie:
+    def raw_trie(self, entry: RelationEntry, columns: ColumnOrder) -> Trie:
         """Return a relation's trie in a column order; what is in it is not verified."""
         shards = Shards(self.shards, self.manifest.domains[entry.domains[columns[0]]].size)
         levels = tuple(self._level(level) for level in entry.orders[columns].levels)
@@ -168,7 +168,7 @@ class Index:
             return RowNumbers(domain.size)
         verify_late(self, name)
         ids = self.table(domain.ids, "id")["id"]
-        return Dictionary(ids, self.array(domain.ranks, RANKS))
+        return Dictionary(ids, self.array(domain.ranks, RANK_TYPES))
 
     def properties(self, domain: str) -> Mapping[str, pa.ChunkedArray]:
         """Return the columns that a domain's values have beside their ids, as arrays by code."""
@@ -261,7 +261,7 @@ class Index:
             if last > len(values):
                 raise self.damaged(f"{entry.values} ends before {entry.range}")
             values = values[first:last]
-        offsets = np.array([0, len(values)], np.int64) if entry.offsets is None else self.array(entry.offsets, OFFSETS)
+        offsets = np.array([0, len(values)], np.int64) if entry.offsets is None else self.array(entry.offsets, OFFSET_TYPES)
         if not len(offsets) or int(offsets[-1]) != len(values):
             raise self.damaged(f"{entry.offsets or entry.values} and {entry.values} do not fit together")
         return Level(offsets, values)
@@ -321,7 +321,7 @@ def _received(path: Path, manifest: Manifest, verifies: bool) -> Index:
     """Return the index that has travelled to a task: as this process mapped it for the task before, if it is the same one."""
     name = (path, manifest.identity, bool(manifest.runs), verifies)
     if name not in _known:
-        while len(_known) >= KEPT:
+        while len(_known) >= MAX_MAPPED_INDICES:
             del _known[next(iter(_known))]
         _known[name] = Index(path, manifest, verifies)
     return _known[name]

@@ -14,18 +14,18 @@ from typing import Any
 from bigjoin.errors import BigjoinError
 from bigjoin.query.statistics import ListStatistics
 
-Columns = tuple[int, ...]
+ColumnOrder = tuple[int, ...]
 """A column order: the columns of a relation, as a trie has them from its first level to its last."""
 
-BUILD = "build-"
+BUILD_PREFIX = "build-"
 """How the folders begin that hold the files of one build; twelve digits follow."""
 FORMAT_VERSION = 3
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+RELATION_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What a rule can call a relation."""
 
-_FOLDER = re.compile(rf"{BUILD}[0-9a-f]{{12}}")
+_FOLDER = re.compile(rf"{BUILD_PREFIX}[0-9a-f]{{12}}")
 _WORDS = ("not", "optional")
-BLOCK = 1 << 22
+BLOCK_BYTES = 1 << 22
 """Bytes of a file that have a checksum of their own."""
 
 
@@ -35,7 +35,7 @@ class FileEntry:
 
     bytes: int
     blocks: tuple[str, ...] = ()
-    """The XXH3 checksum (64 bits) of each block of BLOCK bytes, so that a slice can be verified alone."""
+    """The XXH3 checksum (64 bits) of each block of BLOCK_BYTES bytes, so that a slice can be verified alone."""
     sha256: str | None = None
     """The checksum of the whole, in an index of format version 2."""
 
@@ -89,7 +89,7 @@ class RelationEntry:
     tuples: int
     symmetric: bool
     loops: int
-    orders: Mapping[Columns, OrderEntry]
+    orders: Mapping[ColumnOrder, OrderEntry]
     catalogue: Mapping[str, float] = field(default_factory=dict)
     source: SourceEntry | None = None
     rows: RelationEntry | None = None
@@ -249,7 +249,7 @@ class Manifest:
 
 def block_count(size: int) -> int:
     """Return how many blocks a file of so many bytes has: one at least."""
-    return max(1, -(-size // BLOCK))
+    return max(1, -(-size // BLOCK_BYTES))
 
 
 def is_build(name: str) -> bool:
@@ -259,7 +259,7 @@ def is_build(name: str) -> bool:
 
 def check_name(name: str, others: Sequence[str]) -> None:
     """Refuse a name that no rule could use for a relation, or that another has."""
-    if not NAME.fullmatch(name) or name.lower() in _WORDS:
+    if not RELATION_NAME.fullmatch(name) or name.lower() in _WORDS:
         raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
     if name in others:
         raise BigjoinError(f"there would be two relations {name!r}: rename one, or the type of edges with that name")

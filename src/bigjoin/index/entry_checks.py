@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from bigjoin.defaults import MAX_SHARDS
-from bigjoin.index.entries import BUILD, NAME, DomainEntry, Manifest, RelationEntry, block_count, is_build
+from bigjoin.index.entries import BUILD_PREFIX, RELATION_NAME, DomainEntry, Manifest, RelationEntry, block_count, is_build
 from bigjoin.index.typed_json import WrongFieldError
 
-CODES = ("uint32", "uint64")
-_FILE = re.compile(rf"{BUILD}[0-9a-f]{{12}}/[A-Za-z0-9_][A-Za-z0-9_. -]*")
+CODE_TYPES = ("uint32", "uint64")
+_FILE = re.compile(rf"{BUILD_PREFIX}[0-9a-f]{{12}}/[A-Za-z0-9_][A-Za-z0-9_. -]*")
 _EPOCH = re.compile(r"([A-Za-z_0-9][A-Za-z0-9_-]*/)?epoch=[0-9]+")
-_MOST = 2**48
+MAX_COUNT = 2**48
 """What no count of tuples or values exceeds."""
 
 
 def check_entries(manifest: Manifest) -> None:
     """Raise WrongFieldError if the fields of a manifest contradict each other, or lead anywhere outside its index."""
-    _require(manifest.codes in CODES, "codes", manifest.codes, f"is not {' or '.join(CODES)}")
+    _require(manifest.codes in CODE_TYPES, "codes", manifest.codes, f"is not {' or '.join(CODE_TYPES)}")
     _within("shards", manifest.shards, 1, MAX_SHARDS)
-    _within("epoch", manifest.epoch, 0, _MOST)
+    _within("epoch", manifest.epoch, 0, MAX_COUNT)
     for name, entry in manifest.files.items():
         _require(_FILE.fullmatch(name) is not None and ".." not in name, "files", name, "is no file of a build")
         _within(f"files.{name}.bytes", entry.bytes, 0, 2**60)
@@ -32,15 +32,15 @@ def check_entries(manifest: Manifest) -> None:
     for name, domain in manifest.domains.items():
         _check_domain(f"domains.{name}", domain, manifest.codes)
     for name, relation in manifest.relations.items():
-        _require(NAME.fullmatch(name) is not None, "relations", name, "names no relation")
+        _require(RELATION_NAME.fullmatch(name) is not None, "relations", name, "names no relation")
         _check_relation(f"relations.{name}", relation, manifest)
     _check_runs(manifest)
     _check_parts(manifest)
     for code, degree in manifest.degrees.hubs:
         _require(0 <= code < max((d.size for d in manifest.domains.values()), default=0), "degrees.hubs", code, "is no code")
-        _within("degrees.hubs", degree, 0, _MOST)
+        _within("degrees.hubs", degree, 0, MAX_COUNT)
     for count in manifest.degrees.histogram:
-        _within("degrees.histogram", count, 0, _MOST)
+        _within("degrees.histogram", count, 0, MAX_COUNT)
     for query, watched in manifest.watched.items():
         digits = watched.count.removeprefix("-")
         _require(digits.isascii() and digits.isdigit(), f"watched.{query[:40]}.count", watched.count[:40], "is no number")
@@ -68,11 +68,11 @@ def _is_line(line: Mapping[str, Any]) -> bool:
 
 
 def _check_domain(where: str, domain: DomainEntry, codes: str) -> None:
-    _within(f"{where}.size", domain.size, 0, _MOST if codes == "uint64" else 2**32 - 1)
+    _within(f"{where}.size", domain.size, 0, MAX_COUNT if codes == "uint64" else 2**32 - 1)
     if domain.stored is not None:
         _within(f"{where}.stored", domain.stored, 0, domain.size)
     if domain.next is not None:
-        _within(f"{where}.next", domain.next, domain.size, _MOST)
+        _within(f"{where}.next", domain.next, domain.size, MAX_COUNT)
     _require((domain.ids is None) == (domain.ranks is None), f"{where}.ranks", domain.ranks, "do not go with its ids")
     _require(bool(domain.files) or not domain.properties, f"{where}.files", domain.files, "hold no properties")
 
@@ -82,8 +82,8 @@ def _check_relation(where: str, relation: RelationEntry, manifest: Manifest, upp
     _require(width > 0, f"{where}.domains", relation.domains, "are no columns")
     for domain in relation.domains:
         _require(domain in manifest.domains, f"{where}.domains", domain, "is no domain")
-    _within(f"{where}.tuples", relation.tuples, 0, _MOST)
-    _within(f"{where}.loops", relation.loops, 0, _MOST)
+    _within(f"{where}.tuples", relation.tuples, 0, MAX_COUNT)
+    _within(f"{where}.loops", relation.loops, 0, MAX_COUNT)
     _require(bool(relation.orders), f"{where}.orders", relation.orders, "are none")
     for columns, order in relation.orders.items():
         at = f"{where}.orders.{','.join(map(str, columns))}"
@@ -152,7 +152,7 @@ def _check_runs(manifest: Manifest) -> None:
     for number, run in enumerate(manifest.runs):
         where, (first, last) = f"runs[{number}]", run.epochs
         _require(before < first <= last <= manifest.epoch, f"{where}.epochs", run.epochs, "do not follow those before")
-        _within(f"{where}.tuples", run.tuples, 0, _MOST)
+        _within(f"{where}.tuples", run.tuples, 0, MAX_COUNT)
         before = last
         for place, file in run.parts.items():
             name, _, part = place.rpartition("/")

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from bigjoin.index.values import Column
 
-UNKNOWN = -1
+NO_CODE = -1
 
 
-class Lookup:
+class CodeLookup:
     """The code of every id: integers in sorted arrays, of which the smaller holds what was added lately; others in a dict."""
 
     def __init__(self, ids: pa.Array | Column) -> None:
@@ -24,11 +24,11 @@ class Lookup:
         self.add(ids)
 
     def codes(self, ids: pa.Array | Column) -> NDArray[np.int64]:
-        """Return the codes of ids, UNKNOWN for those that have none."""
+        """Return the codes of ids, NO_CODE for those that have none."""
         if not self.integers:
-            return np.fromiter((self.known.get(value, UNKNOWN) for value in ids.to_pylist()), np.int64, len(ids))
+            return np.fromiter((self.known.get(value, NO_CODE) for value in ids.to_pylist()), np.int64, len(ids))
         values = np.asarray(ids).astype(np.int64)
-        found = np.full(len(values), UNKNOWN, np.int64)
+        found = np.full(len(values), NO_CODE, np.int64)
         for keys, codes in self.sorted:
             if len(keys):
                 at = np.minimum(np.searchsorted(keys, values), len(keys) - 1)

@@ -21,13 +21,13 @@ from typing import Any
 from bigjoin.private import private_folder
 from bigjoin.storage import FileStatus
 
-NOTED = 1 << 20
+MIN_NOTED_BYTES = 1 << 20
 """Bytes that a claim is about from which on it is noted: less is verified in no time."""
-LASTS = 30 * 86_400.0
+NOTE_SECONDS = 30 * 86_400.0
 """Seconds for which a note is believed."""
-SWEEP = 256
+NOTES_PER_SWEEP = 256
 """Notes that are written, on average, until those that are too old are removed."""
-MOST = 1 << 16
+MAX_REMEMBERED_CLAIMS = 1 << 16
 """Claims that a process remembers."""
 
 _remembered: dict[str, None] = {}
@@ -46,7 +46,7 @@ def is_noted(claim: str) -> bool:
     if (folder := private_folder("verified")) is None:
         return False
     with suppress(OSError):
-        if time.time() - (folder / claim).stat().st_mtime < LASTS:
+        if time.time() - (folder / claim).stat().st_mtime < NOTE_SECONDS:
             _remember(claim)
             return True
     return False
@@ -55,12 +55,12 @@ def is_noted(claim: str) -> bool:
 def note(claim: str, size: int) -> None:
     """Remember that a claim about so many bytes holds."""
     _remember(claim)
-    if size < NOTED or (folder := private_folder("verified")) is None:
+    if size < MIN_NOTED_BYTES or (folder := private_folder("verified")) is None:
         return
     with suppress(OSError):
         os.close(os.open(folder / claim, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         os.utime(folder / claim)
-        if random.random() < 1 / SWEEP:
+        if random.random() < 1 / NOTES_PER_SWEEP:
             _sweep(folder)
 
 
@@ -74,13 +74,13 @@ def revoke(claim: str) -> None:
 
 def _remember(claim: str) -> None:
     _remembered[claim] = None
-    while len(_remembered) > MOST:
+    while len(_remembered) > MAX_REMEMBERED_CLAIMS:
         with suppress(KeyError, StopIteration, RuntimeError):  # other threads remember, too
             del _remembered[next(iter(_remembered))]
 
 
 def _sweep(folder: Path) -> None:
-    oldest = time.time() - LASTS
+    oldest = time.time() - NOTE_SECONDS
     for entry in os.scandir(folder):
         with suppress(OSError):
             if entry.stat(follow_symlinks=False).st_mtime < oldest:

@@ -42,5 +42,5 @@ class Shards:
         return (nodes - starts[shard]) * self.count + shard
 
 
-WHOLE = Shards(1, 0)
+ONE_SHARD = Shards(1, 0)
 """Lists that are not dealt out: every code is its own node."""

@@ -13,14 +13,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.index.shards import WHOLE, Shards
+from bigjoin.index.shards import ONE_SHARD, Shards
 from bigjoin.kernels.walk import ascend, contains_tuples, descend
 from bigjoin.query.statistics import ListStatistics
 
 Codes: TypeAlias = NDArray[Any]
 """An array of codes: uint32 while they fit, uint64 beyond."""
 
-BLOCK = 1 << 20
+LISTS_PER_BLOCK = 1 << 20
 """Lists looked at together where all of them are."""
 
 
@@ -39,7 +39,7 @@ class Trie:
     levels: tuple[Level, ...]
     keyed: bool = True
     """Whether the first column addresses level 0; a projection to one column is a single list, without a key."""
-    shards: Shards = WHOLE
+    shards: Shards = ONE_SHARD
     """How the lists of level 0 are dealt out; with one shard a code is its own node."""
     places: NDArray[Any] | None = None
     """The node of each code, where arithmetic does not tell: changed lists lie where they were written."""
@@ -125,8 +125,8 @@ def list_statistics(offsets: NDArray[np.int64]) -> ListStatistics:
     """Return the distribution of the lengths of lists, a block of them at a time."""
     keys = total = longest = 0
     squares = 0.0
-    for first in range(0, len(offsets) - 1, BLOCK):
-        lengths = np.diff(offsets[first : first + BLOCK + 1])
+    for first in range(0, len(offsets) - 1, LISTS_PER_BLOCK):
+        lengths = np.diff(offsets[first : first + LISTS_PER_BLOCK + 1])
         keys += int(np.count_nonzero(lengths))
         total += int(lengths.sum())
         squares += float(np.square(lengths, dtype=np.float64).sum())

@@ -19,8 +19,8 @@ from bigjoin.errors import IndexFormatError
 from bigjoin.index.checksums import damaged_files
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.records import claim_of, is_noted, note, revoke
-from bigjoin.index.run import in_threads
 from bigjoin.index.shards import Shards
+from bigjoin.index.stage_runner import in_threads
 from bigjoin.index.typed_json import to_json
 from bigjoin.index.verification import (
     UnsoundError,
@@ -34,8 +34,8 @@ from bigjoin.index.verification import (
 if TYPE_CHECKING:
     from bigjoin.index.directory import Index
 
-OFFSETS = ("int64",)
-RANKS = ("uint32", "uint64")
+OFFSET_TYPES = ("int64",)
+RANK_TYPES = ("uint32", "uint64")
 
 
 def verify_relation(index: Index, name: str, *, again: bool = False) -> None:
@@ -59,7 +59,7 @@ def verify_domain(index: Index, name: str, *, again: bool = False) -> None:
     def check() -> None:
         entry = base.manifest.domains[name]
         if entry.ids is not None and entry.ranks is not None:
-            check_ids(entry, base.table(entry.ids, "id")["id"], base.array(entry.ranks, RANKS))
+            check_ids(entry, base.table(entry.ids, "id")["id"], base.array(entry.ranks, RANK_TYPES))
         if entry.properties:
             table = base.table(entry.files, *entry.properties)
             for column, kind in entry.properties.items():
@@ -110,7 +110,7 @@ def verify_degrees(index: Index, domain: str) -> None:
     pairs = {name: e for name, e in base.manifest.relations.items() if len(e.domains) == 2 and not e.is_stored_result}
     for name in pairs:
         verify_relation(base, name)
-    offsets = (base.array(file, OFFSETS) for file in degree_files(pairs))
+    offsets = (base.array(file, OFFSET_TYPES) for file in degree_files(pairs))
     degrees = degrees_of(offsets, Shards(base.manifest.shards, base.manifest.domains[domain].size))
     try:
         check_degrees(base.manifest.degrees, degrees_entry(degrees))

@@ -19,7 +19,7 @@ from bigjoin.errors import BigjoinError, shown
 _T = TypeVar("_T")
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 _LONGEST = 60
-LARGEST = 2**62
+INTEGER_LIMIT = 2**62
 """What no whole number of ours comes to."""
 
 
@@ -63,7 +63,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     is_number = kind in (int, float) and isinstance(value, (int, kind)) and not isinstance(value, bool)
     if not (is_number or (kind in (str, bool) and isinstance(value, kind))):
         raise WrongFieldError(f"{where} is {_shown(value)}, which is not {_NAMES[kind]}")
-    if kind is int and abs(value) >= LARGEST:
+    if kind is int and abs(value) >= INTEGER_LIMIT:
         raise WrongFieldError(f"{where} is too large a number")
     if kind is float and not _is_finite(value):
         raise WrongFieldError(f"{where} is {_shown(value)}, which is not a number")

@@ -18,18 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import Columns, DegreesEntry, DomainEntry, RelationEntry
-from bigjoin.index.run import in_threads
+from bigjoin.index.entries import ColumnOrder, DegreesEntry, DomainEntry, RelationEntry
+from bigjoin.index.stage_runner import in_threads
 from bigjoin.index.trie import Level, Trie
 from bigjoin.index.values import take
 from bigjoin.kernels.sound import count_loops, falls_at_starts, is_permutation, measured_lists
 from bigjoin.query.statistics import ListStatistics
 
-PIECE = 1 << 20
+VALUES_PER_PIECE = 1 << 20
 """Values that are looked at together."""
-COMPARED = 1 << 18
+VALUES_PER_COMPARISON = 1 << 18
 """Values that are compared with their neighbours at once: they stay in the processor's cache."""
-SAMPLE = 1 << 10
+COMPARED_TUPLES = 1 << 10
 """Tuples that are looked up in all column orders."""
 
 
@@ -37,12 +37,12 @@ class UnsoundError(Exception):
     """Arrays that make no sense, or not the sense that the manifest says."""
 
 
-def check_relation(entry: RelationEntry, orders: Mapping[Columns, Trie], sizes: Mapping[str, int]) -> None:
+def check_relation(entry: RelationEntry, orders: Mapping[ColumnOrder, Trie], sizes: Mapping[str, int]) -> None:
     """Raise UnsoundError unless a relation's tries are sound, and hold as many tuples: the same, as far as a sample tells."""
     means = {columns: (id(trie), tuple(entry.domains[c] for c in columns)) for columns, trie in orders.items()}
     once = {meaning: columns for columns, meaning in means.items()}  # one trie may serve several orders
 
-    def measure(columns: Columns) -> ListStatistics:
+    def measure(columns: ColumnOrder) -> ListStatistics:
         return _check_trie(columns, orders[columns], [sizes[entry.domains[c]] for c in columns])
 
     found = dict(zip(once, in_threads(measure, list(once.values())), strict=True))
@@ -56,7 +56,7 @@ def check_relation(entry: RelationEntry, orders: Mapping[Columns, Trie], sizes: 
         _check_loops(entry, orders[0, 1])
 
 
-def _check_trie(columns: Columns, trie: Trie, domains: Sequence[int]) -> ListStatistics:
+def _check_trie(columns: ColumnOrder, trie: Trie, domains: Sequence[int]) -> ListStatistics:
     """Raise UnsoundError unless a trie is sound; return the figures of its last lists."""
     nodes = domains[0] if trie.keyed else 1
     for level, domain in zip(trie.levels, domains[1:] if trie.keyed else domains, strict=True):
@@ -86,20 +86,20 @@ class _Lists:
             return False
         first, last = (int(offsets[node]) for node in nodes)
         falls = 0
-        for start in range(first, last, COMPARED):
-            part = values[start : min(start + COMPARED + 1, last)]
+        for start in range(first, last, VALUES_PER_COMPARISON):
+            part = values[start : min(start + VALUES_PER_COMPARISON + 1, last)]
             falls += int(np.count_nonzero(part[1:] <= part[:-1]))
         return bool(falls == expected)
 
 
 def _pieces(offsets: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return ranges of nodes with about as many values each; a long list is one of its own."""
-    bounds = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), PIECE), side="left")
+    bounds = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), VALUES_PER_PIECE), side="left")
     cuts = np.unique(np.concatenate([[0], bounds, [len(offsets) - 1]])).tolist()
     return [(first, last) for first, last in pairwise(cuts) if first < last]
 
 
-def _check_statistics(columns: Columns, said: ListStatistics, found: ListStatistics) -> None:
+def _check_statistics(columns: ColumnOrder, said: ListStatistics, found: ListStatistics) -> None:
     """Compare the manifest's figures about lists with the lists: plans are chosen, and buffers cut, by them."""
     for name, figure in asdict(found).items():
         if not isclose(figure, getattr(said, name), rel_tol=1e-9):
@@ -107,15 +107,15 @@ def _check_statistics(columns: Columns, said: ListStatistics, found: ListStatist
             raise UnsoundError(f"{where} is {getattr(said, name)}, and {figure} by its lists")
 
 
-def _check_same(orders: Mapping[Columns, Trie]) -> None:
+def _check_same(orders: Mapping[ColumnOrder, Trie]) -> None:
     """Look some tuples of one column order up in the others, which hold as many: all of them, if there are few.
 
     Damage is told by checksums. This tells files that belong to something else, or that are dealt to another number of shards.
     Orders that differ in a few tuples give answers that differ, and do no harm: each is sound by itself.
     """
     (columns, trie), *others = orders.items()
-    drawn = np.random.default_rng().integers(0, max(1, len(trie)), SAMPLE)
-    positions = np.arange(len(trie)) if len(trie) <= SAMPLE else np.sort(drawn)
+    drawn = np.random.default_rng().integers(0, max(1, len(trie)), COMPARED_TUPLES)
+    positions = np.arange(len(trie)) if len(trie) <= COMPARED_TUPLES else np.sort(drawn)
     tuples = dict(zip(columns, trie.tuples(positions), strict=True))
     for other, held in others:
         if not held.contains([tuples[c] for c in other]).all():
@@ -131,9 +131,9 @@ def _check_loops(entry: RelationEntry, trie: Trie) -> None:
         return int(count_loops(level.offsets, level.values, *piece, shards.count))
 
     pieces = [
-        (first, min(first + PIECE, stop), shard + shards.count * (first - start))
+        (first, min(first + VALUES_PER_PIECE, stop), shard + shards.count * (first - start))
         for start, stop, shard in starts
-        for first in range(start, stop, PIECE)
+        for first in range(start, stop, VALUES_PER_PIECE)
     ]
     loops = sum(in_threads(count, pieces))
     if (loops == 0) != (entry.loops == 0) or (not entry.columns and loops != entry.loops):
@@ -168,7 +168,7 @@ def _follow(ids: pa.ChunkedArray, ranks: NDArray[Any]) -> bool:
         return bool((ordered[1:] > ordered[:-1]).all())
     codes = np.empty(len(ranks), np.int64)
     codes[ranks] = np.arange(len(ranks))
-    return all(in_threads(_Rising(ids, codes), range(0, len(ids), COMPARED)))
+    return all(in_threads(_Rising(ids, codes), range(0, len(ids), VALUES_PER_COMPARISON)))
 
 
 class _Rising:
@@ -178,7 +178,7 @@ class _Rising:
         self.ids, self.codes = ids, codes
 
     def __call__(self, first: int) -> bool:
-        ordered = take(self.ids, self.codes[first : first + COMPARED + 1])
+        ordered = take(self.ids, self.codes[first : first + VALUES_PER_COMPARISON + 1])
         return len(ordered) < 2 or not pc.any(pc.greater_equal(ordered[:-1], ordered[1:])).as_py()
 
 

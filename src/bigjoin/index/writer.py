@@ -19,9 +19,9 @@ from typing import Any
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.checksums import file_entry
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import BUILD, FileEntry, Manifest, SupersededEntry, is_build
+from bigjoin.index.entries import BUILD_PREFIX, FileEntry, Manifest, SupersededEntry, is_build
 from bigjoin.index.manifest import LOCK, MANIFEST, check_target, read_manifest, replace_manifest
-from bigjoin.index.run import Run, in_threads
+from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.trust import note_sealed, verify_all, verify_degrees
 from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.index.versions import versions_of
@@ -39,12 +39,12 @@ class Writer:
     def __init__(self, path: Path) -> None:
         self.path, self.storage = path, storage_at(path)
         self.identity = uuid.uuid4().hex[:12]
-        self.folder = self.storage.create_folder(f"{BUILD}{self.identity}")
+        self.folder = self.storage.create_folder(f"{BUILD_PREFIX}{self.identity}")
 
     def commit(
         self,
         manifest: Manifest,
-        run: Run = in_threads,
+        run: StageRunner = in_threads,
         *,
         kept: Mapping[str, FileEntry] | None = None,
         retention: float = RETENTION_SECONDS,

@@ -24,7 +24,7 @@ import pyarrow as pa
 from bigjoin.errors import IndexFormatError
 from bigjoin.storage.interface import FileStatus, LockHeldError, Storage, StoredFile
 
-LOCK_PAUSE = 0.05
+LOCK_RETRY_SECONDS = 0.05
 """Seconds between two attempts to take a lock."""
 LOCK_BYTES = 100
 """Bytes of a lock file: who holds it."""
@@ -144,7 +144,7 @@ class LocalStorage:
                 if not take_lock(descriptor):
                     if time.monotonic() >= until:
                         raise LockHeldError(os.pread(descriptor, LOCK_BYTES, 0).decode(errors="replace").strip())
-                    time.sleep(LOCK_PAUSE)
+                    time.sleep(LOCK_RETRY_SECONDS)
                 elif self._is_still(name, descriptor):
                     try:
                         _name_holder(descriptor, f"process {os.getpid()} on {os.uname().nodename}")

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from bigjoin.storage.local import take_lock
 
-OWNER = ".owner"
-PREFIX = "bigjoin-"
+OWNER_FILE = ".owner"
+FOLDER_PREFIX = "bigjoin-"
 
-_NAME = re.compile(rf"{PREFIX}[a-z0-9_]{{8}}")
+_NAME = re.compile(rf"{FOLDER_PREFIX}[a-z0-9_]{{8}}")
 _mine: dict[tuple[int, str], tuple[Path, int | None]] = {}
 """By process (forked ones need their own) and place: the folder of this process, and the descriptor that holds its lock."""
 _making = threading.Lock()
@@ -50,7 +50,7 @@ def _folder(place: str) -> Path:
         if known is not None and known[0].is_dir():
             return known[0]
         remove_abandoned(Path(place))
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=place))
         _mine[os.getpid(), place] = (folder, _lock(folder))
         atexit.register(_remove, os.getpid(), folder)
         return folder
@@ -58,12 +58,12 @@ def _folder(place: str) -> Path:
 
 def _lock(folder: Path) -> int | None:
     """Lock the file that says who owns a folder, before it gets its name. Without locks there is no such file."""
-    draft = folder / f"{OWNER}.draft"
+    draft = folder / f"{OWNER_FILE}.draft"
     descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         take_lock(descriptor)
         os.write(descriptor, _machine().encode())
-        draft.rename(folder / OWNER)
+        draft.rename(folder / OWNER_FILE)
     except OSError:
         os.close(descriptor)
         return None
@@ -76,7 +76,7 @@ def _is_abandoned(folder: Path) -> bool:
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             return False
-        descriptor = os.open(folder / OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
@@ -93,9 +93,9 @@ def _remove_all(folder: Path) -> None:
         for entry in list(folder.iterdir()):
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
-            elif entry.name != OWNER:
+            elif entry.name != OWNER_FILE:
                 entry.unlink(missing_ok=True)
-        if [entry.name for entry in folder.iterdir()] == [OWNER]:
+        if [entry.name for entry in folder.iterdir()] == [OWNER_FILE]:
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bigjoin.index.directory import Index
-from bigjoin.index.run import in_threads
+from bigjoin.index.stage_runner import in_threads
 from bigjoin.planner import count_plan, plan
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan

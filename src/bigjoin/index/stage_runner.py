@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
-Run: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+StageRunner: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Runs a stage: its function for each item, results in the order of the items."""
 
 

@@ -7,18 +7,20 @@ They tell damage, not malice: whoever can change a file can change its checksum.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import BLOCK_BYTES, FileEntry, block_count
+from bigjoin.index.entries import SEAL_BLOCK_BYTES, FileEntry
 from bigjoin.index.stage_runner import in_threads
 
 
 def file_entry(content: NDArray[np.uint8]) -> FileEntry:
     """Return the size and the checksums of a file's bytes."""
-    return FileEntry(len(content), tuple(_block(content, number) for number in range(block_count(len(content)))))
+    size = FileEntry(len(content))
+    return replace(size, blocks=tuple(_block(content, number) for number in range(size.block_count)))
 
 
 def differs(content: NDArray[np.uint8], entry: FileEntry, first: int = 0, last: int | None = None) -> bool:
@@ -28,7 +30,7 @@ def differs(content: NDArray[np.uint8], entry: FileEntry, first: int = 0, last: 
     if entry.sha256 is not None:
         return hashlib.sha256(content.data).hexdigest() != entry.sha256
     last = len(content) if last is None else last
-    numbers = range(first // BLOCK_BYTES, max(first // BLOCK_BYTES + 1, -(-last // BLOCK_BYTES)))
+    numbers = range(first // SEAL_BLOCK_BYTES, max(first // SEAL_BLOCK_BYTES + 1, -(-last // SEAL_BLOCK_BYTES)))
     return any(_block(content, number) != entry.blocks[number] for number in numbers)
 
 
@@ -37,7 +39,7 @@ def damaged_files(contents: dict[str, NDArray[np.uint8]], entries: dict[str, Fil
     work = []
     for name, content in contents.items():
         entry = entries[name]
-        step = len(content) + 1 if entry.sha256 is not None else 4 * BLOCK_BYTES
+        step = len(content) + 1 if entry.sha256 is not None else 4 * SEAL_BLOCK_BYTES
         work += [(name, first, min(first + step, len(content))) for first in range(0, max(1, len(content)), step)]
 
     def look(item: tuple[str, int, int]) -> bool:
@@ -49,4 +51,4 @@ def damaged_files(contents: dict[str, NDArray[np.uint8]], entries: dict[str, Fil
 
 
 def _block(content: NDArray[np.uint8], number: int) -> str:
-    return xxhash.xxh3_64_hexdigest(content[number * BLOCK_BYTES : (number + 1) * BLOCK_BYTES].data)
+    return xxhash.xxh3_64_hexdigest(content[number * SEAL_BLOCK_BYTES : (number + 1) * SEAL_BLOCK_BYTES].data)

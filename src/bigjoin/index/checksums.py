@@ -1,12 +1,13 @@
-"""Checksums of files, block by block: XXH3, which takes less time than to read the bytes.
+"""Checksums of files, block by block: XXH3, which is faster than reading the bytes.
 
-They tell damage, not malice: whoever can change a file can change its checksum. What protects kernels from both is
-`verification.py`.
+They tell damage, not malice: anyone who can change a file can change its checksum. `verification.py` protects kernels from
+both.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +25,7 @@ def file_entry(content: NDArray[np.uint8]) -> FileEntry:
 
 
 def differs(content: NDArray[np.uint8], entry: FileEntry, first: int = 0, last: int | None = None) -> bool:
-    """Tell whether bytes [first, last) of a file are not what was written, by the blocks that hold them."""
+    """Tell whether the blocks that hold bytes [first, last) of a file are not what was written."""
     if len(content) != entry.bytes:
         return True
     if entry.sha256 is not None:
@@ -34,19 +35,15 @@ def differs(content: NDArray[np.uint8], entry: FileEntry, first: int = 0, last: 
     return any(_block(content, number) != entry.blocks[number] for number in numbers)
 
 
-def damaged_files(contents: dict[str, NDArray[np.uint8]], entries: dict[str, FileEntry]) -> list[str]:
-    """Return the names of the files that are not what was written; all blocks of all files are looked at on every core."""
+def damaged_files(contents: Mapping[str, NDArray[np.uint8]], entries: Mapping[str, FileEntry]) -> list[str]:
+    """Return the names of the files that are not what was written; blocks are read in threads."""
     work = []
     for name, content in contents.items():
         entry = entries[name]
         step = len(content) + 1 if entry.sha256 is not None else 4 * SEAL_BLOCK_BYTES
         work += [(name, first, min(first + step, len(content))) for first in range(0, max(1, len(content)), step)]
 
-    def look(item: tuple[str, int, int]) -> bool:
-        name, first, last = item
-        return differs(contents[name], entries[name], first, last)
-
-    found = in_threads(look, work)
+    found = in_threads(lambda item: differs(contents[item[0]], entries[item[0]], *item[1:]), work)
     return sorted({name for (name, _, _), wrong in zip(work, found, strict=True) if wrong})
 
 

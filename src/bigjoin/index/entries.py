@@ -262,6 +262,26 @@ class Manifest:
             yield run.deltas
             yield from run.parts.values()
 
+    @property
+    def added_files(self) -> set[str]:
+        """The files with values of domains that runs have added."""
+        return {file for run in self.runs for file in run.parts.values()}
+
+    def without_runs(self) -> Manifest:
+        """Return the manifest of what is compacted; its relations still count the tuples of the runs."""
+        added = self.added_files
+        domains = {
+            name: replace(
+                domain,
+                size=domain.stored_size,
+                stored=None,
+                ids=None if domain.ids is None else tuple(file for file in domain.ids if file not in added),
+                files=tuple(file for file in domain.files if file not in added),
+            )
+            for name, domain in self.domains.items()
+        }
+        return replace(self, domains=domains, runs=())
+
     def in_use(self, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
         """Return the given files that this manifest names."""
         return {name: files[name] for name in dict.fromkeys(self.named_files()) if name in files}

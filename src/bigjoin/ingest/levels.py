@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from bigjoin.index.trie import LISTS_PER_BLOCK, Level, Trie
+from bigjoin.index.trie import Level, Trie
 from bigjoin.ingest.edges import Code
 from bigjoin.ingest.runs import Pair, cut, key_type, merge, open_run, pack, position, unpack, write_run
 from bigjoin.storage.arrays import create_array, map_array, write_slice
+
+LISTS_PER_BLOCK = 1 << 20
+"""Lists whose offsets are computed at once."""
 
 
 def level_parts(

@@ -282,6 +282,11 @@ class Manifest:
         }
         return replace(self, domains=domains, runs=())
 
+    @property
+    def folders(self) -> set[str]:
+        """The folders of builds that hold its files."""
+        return {name.partition("/")[0] for name in self.files}
+
     def in_use(self, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
         """Return the given files that this manifest names."""
         return {name: files[name] for name in dict.fromkeys(self.named_files()) if name in files}

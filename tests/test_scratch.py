@@ -59,7 +59,7 @@ def test_what_cannot_be_removed_now_is_removed_later(tmp_path):
     process.kill()
     process.wait()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scratch.shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr(local.shutil, "rmtree", lambda *_, **__: None)
         remove_abandoned(tmp_path)
     assert (folder / "large").exists()
     assert remove_abandoned(tmp_path) == 1

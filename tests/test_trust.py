@@ -383,12 +383,12 @@ def test_nothing_inside_an_index_is_opened_through_links(index, tmp_path):
         assert foreign.read_text() == "mine"
     lock.unlink()
     lock.write_text("something of somebody's that is longer than any name of a process " * 3)
-    with pytest.raises(IndexFormatError, match=r"\.lock is no lock of ours"), locked(index.path):
+    with pytest.raises(IndexFormatError, match=r"\.lock is not a lock of bigjoin"), locked(index.path):
         pass
     assert "somebody" in lock.read_text()
     lock.unlink()
     lock.mkdir()
-    with pytest.raises((IndexFormatError, OutputError), match=r"cannot be locked|is no regular file"), locked(index.path):
+    with pytest.raises((IndexFormatError, OutputError), match=r"cannot be locked|is not a regular file"), locked(index.path):
         pass
     lock.rmdir()
     (index.path / ".manifest.json.d").mkdir()
@@ -408,7 +408,7 @@ def test_a_folder_or_a_manifest_that_is_a_link_is_refused(index, tmp_path):
     folder = next(iter(index.manifest.files)).split("/")[0]
     (index.path / folder).rename(tmp_path / "elsewhere")
     (index.path / folder).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(IndexFormatError, match="is a link: inside an index nothing is opened through links"):
+    with pytest.raises(IndexFormatError, match="is a link: nothing inside an index is opened through links"):
         count_here(Index.open(index.path), parse(TRIANGLE))
     shutil.copy(index.path / MANIFEST, tmp_path / "manifest")
     (index.path / MANIFEST).unlink()
@@ -417,7 +417,7 @@ def test_a_folder_or_a_manifest_that_is_a_link_is_refused(index, tmp_path):
         Index.open(index.path)
     (index.path / MANIFEST).unlink()
     os.mkfifo(index.path / MANIFEST)
-    with pytest.raises(IndexFormatError, match="is no regular file"):
+    with pytest.raises(IndexFormatError, match="is not a regular file"):
         Index.open(index.path)
 
 

@@ -28,7 +28,7 @@ from bigjoin.graph import Graph
 from bigjoin.index import writer
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import MANIFEST, read_manifest
-from bigjoin.index.run import in_turn
+from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
 from bigjoin.joins import compiled

@@ -23,7 +23,7 @@ from bigjoin import indexing
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index import dictionary
 from bigjoin.index.directory import Index
-from bigjoin.index.run import in_turn
+from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import verify, writing
 from bigjoin.ingest import build as build_module
 from bigjoin.ingest import ids as ids_module
@@ -166,7 +166,7 @@ def test_wide_codes_give_the_same_index(rows, directed, shards):
     with tempfile.TemporaryDirectory() as folder:
         for narrow in (2**32, 2):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(dictionary, "NARROW", narrow)
+                patch.setattr(dictionary, "CODES_IN_32_BITS", narrow)
                 index = build_index(edges, Path(folder) / str(narrow), directed=directed, shards=shards, parallel=True)
                 verify(index)
             found.append([decoded(index, "edge", columns) for columns in ((0, 1), (1, 0), (0, 1, 2))])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import bigjoin as bj
 from bigjoin.errors import IndexFormatError, QueryError
 from bigjoin.index.directory import Index
-from bigjoin.index.run import in_turn
+from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import vacuum, verify
 from bigjoin.indexing import build_index
 from bigjoin.joins import compiled
@@ -248,7 +248,7 @@ def test_what_cannot_be_materialised(clustered):
 KILLED = """
 import sys
 from bigjoin.index.directory import Index
-from bigjoin.index.run import in_threads
+from bigjoin.index.stage_runner import in_threads
 from bigjoin.languages import parse
 from bigjoin.materialize import materialize
 materialize(Index.open(sys.argv[1]), {"warm": parse("triangle")}, in_threads)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import bigjoin as bj
 from bigjoin.errors import QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers, ranks_of
-from bigjoin.index.trie import Trie, build_trie
+from bigjoin.index.trie import Trie, build_trie, list_statistics
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
@@ -114,7 +114,7 @@ class PropertyGraph:
         def relation(name, domains, orders, rows=None):
             tuples = self.tuples(name, len(domains))
             loops = sum(len(set(t[:2])) == 1 for t in tuples) if len(domains) > 1 else 0
-            lists = {columns: self.trie(name, columns).statistics() for columns in orders}
+            lists = {columns: list_statistics(self.trie(name, columns).offsets) for columns in orders}
             return RelationStatistics(domains, len(tuples), not self.directed and len(domains) > 1, loops, lists, rows)
 
         ends = ("vertex", "vertex")

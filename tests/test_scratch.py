@@ -59,7 +59,7 @@ def test_what_cannot_be_removed_now_is_removed_later(tmp_path):
     process.kill()
     process.wait()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scratch.shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr(local.shutil, "rmtree", lambda *_, **__: None)
         remove_abandoned(tmp_path)
     assert (folder / "large").exists()
     assert remove_abandoned(tmp_path) == 1
@@ -80,9 +80,9 @@ def test_what_is_not_surely_ours_is_left_alone(tmp_path, whose):
     process.wait()
     owned = folder.parent
     if whose == "nobody's":
-        (owned / scratch.OWNER).unlink()
+        (owned / scratch.OWNER_FILE).unlink()
     elif whose == "another machine's":
-        (owned / scratch.OWNER).write_text("elsewhere 0123")
+        (owned / scratch.OWNER_FILE).write_text("elsewhere 0123")
     elif whose == "a link":
         outside = tmp_path.with_name(f"{tmp_path.name}-outside")
         owned.rename(outside)

@@ -21,7 +21,7 @@ import xxhash
 import bigjoin as bj
 from bigjoin.errors import IndexFormatError, OutputError
 from bigjoin.index import records, trust, verification
-from bigjoin.index.checksums import BLOCK, differs, file_entry
+from bigjoin.index.checksums import SEAL_BLOCK_BYTES, differs, file_entry
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import MANIFEST
 from bigjoin.index.versions import forget
@@ -107,14 +107,14 @@ def fallen(array):
         ("0-1.values", lambda a: a.astype(np.int64), "holds int64 instead of uint32"),
         ("0-1.values", lambda a: a.astype(">u4"), "holds >u4 instead of uint32"),
         ("0-1.values", lambda a: a[:-1], "do not fit together"),
-        ("0-1.values", lambda a: a.reshape(1, -1), "is no NumPy file"),
+        ("0-1.values", lambda a: a.reshape(1, -1), "is not a NumPy file"),
         ("1-0.offsets", outside, "lead outside its values"),
         ("1-0.offsets", fallen, "lead outside its values"),
         ("1-0.offsets", lambda a: a[1:], "offsets in column order 1, 0 are"),
         ("1-0.offsets", lambda a: a[:0], "do not fit together"),
         ("1-0.offsets", lambda a: np.append(np.append(a[:1], a[1] + 1), a[2:]), "column orders hold different pairs|lists"),
-        ("ranks", outside, "are no permutation"),
-        ("ranks", lambda a: np.append(a[:-1], a[0]), "are no permutation"),
+        ("ranks", outside, "are not a permutation"),
+        ("ranks", lambda a: np.append(a[:-1], a[0]), "are not a permutation"),
         ("ranks", lambda a: a[::-1].copy(), "are not in the order of its ids"),
         ("ranks", lambda a: a.astype(np.int32), "holds int32 instead of"),
     ],
@@ -150,13 +150,13 @@ def test_one_trie_serves_only_orders_whose_columns_mean_the_same(tmp_path):
     manifest = json.loads((path / MANIFEST).read_text())
     rows = manifest["relations"]["edge"]["rows"]
     altered(path, manifest, ["relations", "edge", "rows", "orders", "2,0,1"], rows["orders"]["0,1,2"])
-    with pytest.raises(IndexFormatError, match=r"has the files of another order|is not the one order of rows"):
+    with pytest.raises(IndexFormatError, match=r"it has the files of an order|rows have one column order"):
         Index.open(path)
 
 
 def test_orders_that_differ_do_no_harm_when_they_are_changed(tmp_path, monkeypatch):
     """A crafted index may hold other tuples in one order than in another; an update that fits only one is refused."""
-    monkeypatch.setattr(verification, "SAMPLE", 1)
+    monkeypatch.setattr(verification, "COMPARED_TUPLES", 1)
     rng = np.random.default_rng(1)
     index = build_index(
         pa.table({"src": rng.integers(0, 300, 20_000), "dst": rng.integers(0, 300, 20_000)}), tmp_path / "index"
@@ -205,7 +205,7 @@ def test_ids_that_came_later_are_checked_too(tmp_path, wrong):
 
 def test_a_note_is_revoked_by_what_contradicts_it(index, monkeypatch):
     """Bits rot without the system's knowledge: what `bigjoin verify` finds is not believed again."""
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     records._remembered.clear()
     Index.open(index.path).trie("edge", (0, 1))
     found = crafted(index, "0-1.values", fallen)
@@ -219,7 +219,7 @@ def test_a_note_is_revoked_by_what_contradicts_it(index, monkeypatch):
 
 
 def test_what_was_made_of_unverified_files_is_not_taken_for_verified(index, monkeypatch):
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     crafted(index, "0-1.values", fallen)
     graph = bj.Graph.open(index.path, verify=False)
     graph.apply(pa.table({"src": [1000], "dst": [1001], "op": ["+"]}))
@@ -232,7 +232,7 @@ def test_what_was_made_of_unverified_files_is_not_taken_for_verified(index, monk
 
 
 def test_files_are_read_whole_once_on_a_machine(index, monkeypatch):
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     looked: list[str] = []
     original = trust.damaged_files
     monkeypatch.setattr(
@@ -251,7 +251,7 @@ def test_files_are_read_whole_once_on_a_machine(index, monkeypatch):
 
 
 def test_notes_lie_outside_the_index_and_last_for_a_while(index, monkeypatch, tmp_path):
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     records._remembered.clear()
     before = sorted(p.name for p in index.path.rglob("*"))
     Index.open(index.path).trie("edge", (0, 1))
@@ -259,7 +259,7 @@ def test_notes_lie_outside_the_index_and_last_for_a_while(index, monkeypatch, tm
     notes = list((tmp_path / "notes").iterdir())
     assert notes
     records._remembered.clear()
-    old = time.time() - records.LASTS - 1
+    old = time.time() - records.NOTE_SECONDS - 1
     for note in notes:
         os.utime(note, (old, old))
     assert not any(records.is_noted(note.name) for note in notes)
@@ -280,7 +280,7 @@ def test_what_was_sealed_here_is_not_read_again_and_linking_keeps_that(index, mo
 
 
 def test_damage_after_a_note_is_seen(index, monkeypatch):
-    monkeypatch.setattr(records, "NOTED", 0)
+    monkeypatch.setattr(records, "MIN_NOTED_BYTES", 0)
     count = count_here(Index.open(index.path), parse(TRIANGLE))
     assert count > 0
     file = next(index.path / name for name in index.manifest.files if "0-1.values" in name)
@@ -301,16 +301,25 @@ def test_without_a_private_folder_a_process_verifies_for_itself(index, monkeypat
 
 def test_a_slice_can_be_verified_alone(tmp_path):
     file = tmp_path / "large.npy"
-    np.save(file, np.arange(3 * BLOCK // 8 + 5))
+    np.save(file, np.arange(3 * SEAL_BLOCK_BYTES // 8 + 5))
     entry = file_entry(storage_at(tmp_path).map(file.name).content)
     assert len(entry.blocks) == 4
     content = bytearray(file.read_bytes())
-    assert list(entry.blocks) == [xxhash.xxh3_64_hexdigest(content[at : at + BLOCK]) for at in range(0, len(content), BLOCK)]
-    content[2 * BLOCK + 7] ^= 1
+    assert list(entry.blocks) == [
+        xxhash.xxh3_64_hexdigest(content[at : at + SEAL_BLOCK_BYTES]) for at in range(0, len(content), SEAL_BLOCK_BYTES)
+    ]
+    content[2 * SEAL_BLOCK_BYTES + 7] ^= 1
     file.write_bytes(content)
     mapped = storage_at(tmp_path).map("large.npy").content
     assert differs(mapped, entry)
-    assert [differs(mapped, entry, at, at + 10) for at in (0, BLOCK, 2 * BLOCK, 3 * BLOCK)] == [False, False, True, False]
+    assert [
+        differs(mapped, entry, at, at + 10) for at in (0, SEAL_BLOCK_BYTES, 2 * SEAL_BLOCK_BYTES, 3 * SEAL_BLOCK_BYTES)
+    ] == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 # Formats
@@ -340,13 +349,17 @@ def test_a_wrong_field_is_named(index):
     manifest = json.loads((index.path / MANIFEST).read_text())
     cases = {
         "relations.edge.tuples is 'many', which is not a whole number": ("relations", "edge", "tuples", "many"),
-        "shards is -1; it must lie between 1 and": ("shards", -1),
+        "shards is -1, which is not between 1 and": ("shards", -1),
         "domains.vertex.size is missing": ("domains", "vertex", {"type": "int64"}),
-        "surprise is a field that is not known": ("surprise", 1),
+        "surprise is not a known field": ("surprise", 1),
         "relations.edge.symmetric is 0, which is not true or false": ("relations", "edge", "symmetric", 0),
-        "files: '../etc/passwd' is no file of a build": ("files", "../etc/passwd", {"bytes": 1, "blocks": ["00"]}),
+        "a name in files is '../etc/passwd', which is not a file of a build": (
+            "files",
+            "../etc/passwd",
+            {"bytes": 1, "blocks": ["00"]},
+        ),
         "loops is 0, and": ("relations", "edge", "loops", 0),
-        "superseded: '..' is no folder of a build": ("superseded", [{"folder": "..", "at": 0.0}]),
+        "superseded[0].folder is '..', which is not the folder of a build": ("superseded", [{"folder": "..", "at": 0.0}]),
     }
     for message, (*path, value) in cases.items():
         altered(index.path, manifest, path, value)
@@ -370,12 +383,12 @@ def test_nothing_inside_an_index_is_opened_through_links(index, tmp_path):
         assert foreign.read_text() == "mine"
     lock.unlink()
     lock.write_text("something of somebody's that is longer than any name of a process " * 3)
-    with pytest.raises(IndexFormatError, match=r"\.lock is no lock of ours"), locked(index.path):
+    with pytest.raises(IndexFormatError, match=r"\.lock is not a lock of bigjoin"), locked(index.path):
         pass
     assert "somebody" in lock.read_text()
     lock.unlink()
     lock.mkdir()
-    with pytest.raises((IndexFormatError, OutputError), match=r"cannot be locked|is no regular file"), locked(index.path):
+    with pytest.raises((IndexFormatError, OutputError), match=r"cannot be locked|is not a regular file"), locked(index.path):
         pass
     lock.rmdir()
     (index.path / ".manifest.json.d").mkdir()
@@ -395,7 +408,7 @@ def test_a_folder_or_a_manifest_that_is_a_link_is_refused(index, tmp_path):
     folder = next(iter(index.manifest.files)).split("/")[0]
     (index.path / folder).rename(tmp_path / "elsewhere")
     (index.path / folder).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(IndexFormatError, match="is a link: inside an index nothing is opened through links"):
+    with pytest.raises(IndexFormatError, match="is a link: nothing inside an index is opened through links"):
         count_here(Index.open(index.path), parse(TRIANGLE))
     shutil.copy(index.path / MANIFEST, tmp_path / "manifest")
     (index.path / MANIFEST).unlink()
@@ -404,7 +417,7 @@ def test_a_folder_or_a_manifest_that_is_a_link_is_refused(index, tmp_path):
         Index.open(index.path)
     (index.path / MANIFEST).unlink()
     os.mkfifo(index.path / MANIFEST)
-    with pytest.raises(IndexFormatError, match="is no regular file"):
+    with pytest.raises(IndexFormatError, match="is not a regular file"):
         Index.open(index.path)
 
 
@@ -433,7 +446,7 @@ def test_a_manifest_names_no_folder_that_is_written_to(tmp_path):
     for folder in ("../epoch=1", "epoch=1/../../x", "/tmp/epoch=1", "a/b/epoch=1"):
         entry = {"publications": [{"output": "x", "folders": [folder], "line": {"epoch": 1}}]}
         (path / MANIFEST).write_text(json.dumps(digest({**manifest, **entry})))
-        with pytest.raises(IndexFormatError, match="is no folder of an epoch"):
+        with pytest.raises(IndexFormatError, match="is not the folder of an epoch"):
             bj.Graph.open(path)
     deep: dict = {}
     for _ in range(600):

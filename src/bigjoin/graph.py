@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.defaults import RunOptions, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import NAME
+from bigjoin.index.entries import RELATION_NAME
 from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import check_definitions, materialize
@@ -349,7 +349,7 @@ def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict
     found = {}
     for name, query in named.items():
         asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
-        if name and name != asked.name and not NAME.fullmatch(name):
+        if name and name != asked.name and not RELATION_NAME.fullmatch(name):
             raise BigjoinError(f"{name!r} cannot name a query: use letters, digits and _")
         if asked.deduplicate and asked.projects:
             raise QueryError("deduplicated rows cannot be watched: how often a row is there would have to be kept")

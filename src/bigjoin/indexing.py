@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.defaults import MAX_SHARDS, PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import EDGE, Index
-from bigjoin.index.entries import NAME, check_name
+from bigjoin.index.entries import RELATION_NAME, check_name
 from bigjoin.index.manifest import is_index
-from bigjoin.index.run import Run, in_threads
+from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.writer import verify, writing
 from bigjoin.ingest.assembly import Chunks
 from bigjoin.ingest.build import Blueprint, Relation, build, scan_files
@@ -159,7 +159,7 @@ class _Reader:
         self.held[number] = held
         return table
 
-    def run(self, *, large: bool) -> Run:
+    def run(self, *, large: bool) -> StageRunner:
         """Return how to look through a source: by Spark if it is large."""
         return runner(_session(self.spark)) if large else in_threads
 
@@ -176,7 +176,7 @@ class _Reader:
             values = set(distinct_values(held, column))
         else:
             values = {row[0] for row in held.select(column).distinct().collect()} - {None}
-        names = {value: str(value) for value in values if NAME.fullmatch(str(value))}
+        names = {value: str(value) for value in values if RELATION_NAME.fullmatch(str(value))}
         warn_left_out(table.source, sorted(str(v) for v in values - names.keys()), "no relation can have that name", "type")
         return [replace(whole, name=name, only=(column, value)) for value, name in sorted(names.items(), key=lambda e: e[1])]
 
@@ -186,7 +186,7 @@ class _Reader:
         return all(isinstance(self.held.get(number), list) for number in whole)
 
 
-def run_for(index: Index, spark: Session, share: Callable[[float], None] | None = None) -> Run:
+def run_for(index: Index, spark: Session, share: Callable[[float], None] | None = None) -> StageRunner:
     """Return how to go through all of an index: by Spark's tasks if it is large."""
     tuples = sum((relation.rows or relation).tuples for relation in index.statistics.relations.values())
     return runner(_session(spark), share) if tuples > ALONE else in_threads

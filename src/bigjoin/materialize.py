@@ -19,9 +19,9 @@ import numpy as np
 from bigjoin.defaults import BATCH_SIZE, PART_SIZE
 from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import Columns, DefinitionEntry, Manifest, OrderEntry, RelationEntry, check_name
+from bigjoin.index.entries import ColumnOrder, DefinitionEntry, Manifest, OrderEntry, RelationEntry, check_name
 from bigjoin.index.manifest import read_manifest
-from bigjoin.index.run import Run
+from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.writer import writing
 from bigjoin.ingest.tuples import Tries
 from bigjoin.joins.batched import Batched
@@ -51,7 +51,7 @@ _FLAGS = ("distinct", "unique", "induced", "cross_product")
 def materialize(
     index: Index,
     queries: Mapping[str, Query],
-    run: Run,
+    run: StageRunner,
     *,
     part: int = PART_SIZE,
     progress: Callable[[str], None] = lambda _: None,
@@ -71,7 +71,7 @@ def store(
     manifest: Manifest,
     folder: Path,
     queries: Mapping[str, Query],
-    run: Run,
+    run: StageRunner,
     *,
     part: int = PART_SIZE,
     progress: Callable[[str], None] = lambda _: None,
@@ -152,7 +152,7 @@ def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence
     plain = _is_plain(asked)
     same = _symmetries(asked, statistics) if plain else [columns]
     wanted = list(_orders(len(head), plain=plain))
-    orders: dict[Columns, OrderEntry] = {}
+    orders: dict[ColumnOrder, OrderEntry] = {}
     tuples = set()
     for order in wanted:
         if order not in orders:

@@ -22,7 +22,7 @@ from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean
 from bigjoin.index.directory import Index
 from bigjoin.index.entries import check_name
 from bigjoin.index.manifest import is_index
-from bigjoin.index.run import Run, in_threads
+from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.writer import writing
 from bigjoin.indexing import ALONE, LARGE, Rows
 from bigjoin.ingest import relations as ingest
@@ -189,7 +189,7 @@ class _Held:
 
     encoded: Encoded
     folder: Path
-    run: Run
+    run: StageRunner
     orders: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     index: Index | None = None
 

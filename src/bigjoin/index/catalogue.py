@@ -19,8 +19,8 @@ from bigjoin.index.trie import Trie
 from bigjoin.kernels.sample import common_sizes, continued_sizes
 from bigjoin.kernels.sets import SCAN_RATIO
 
-SAMPLE = 1024
-SEED = 1
+CATALOGUE_TUPLES = 1024
+CATALOGUE_SEED = 1
 
 _Lists = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 """Offsets, values, and the nodes of the lists that are meant."""
@@ -35,10 +35,10 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
     trie = tries[0]
     if not len(trie):
         return {}
-    draw = np.random.default_rng(SEED)
-    positions = np.sort(draw.integers(0, len(trie), SAMPLE))
+    draw = np.random.default_rng(CATALOGUE_SEED)
+    positions = np.sort(draw.integers(0, len(trie), CATALOGUE_TUPLES))
     ends = trie.tuples(positions)
-    draws = draw.integers(0, 1000, SAMPLE)
+    draws = draw.integers(0, 1000, CATALOGUE_TUPLES)
     buffer = np.empty(max(int(np.diff(t.offsets).max()) for t in tries), trie.values.dtype)
     orders = range(len(tries))
     found: dict[str, float] = {}
@@ -49,7 +49,7 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
         return t.offsets, t.values, np.where(codes >= 0, nodes, -1)
 
     def shared(a: _Lists, b: _Lists) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        sizes, drawn = np.empty(SAMPLE, np.int64), np.empty(SAMPLE, np.int64)
+        sizes, drawn = np.empty(CATALOGUE_TUPLES, np.int64), np.empty(CATALOGUE_TUPLES, np.int64)
         common_sizes(*a, *b, buffer, draws, sizes, drawn)
         return sizes, drawn
 
@@ -65,7 +65,7 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
         found[f"scan.0.{first}.{second}"] = _scanned(lengths[1, second], lengths[0, first])
         found[f"scan.1.{first}.{second}"] = _scanned(lengths[0, first], lengths[1, second])
         for order in orders:
-            deeper = np.empty(SAMPLE, np.int64)
+            deeper = np.empty(CATALOGUE_TUPLES, np.int64)
             continued_sizes(*a, *b, *lists(order, third), buffer, deeper)
             # Each triangle counts once: a tuple with many is drawn once, and stands for all of them.
             found[f"continued.{first}.{second}.{order}"] = float((deeper * sizes).sum() / max(1, sizes.sum()))

@@ -1,52 +1,51 @@
-"""Checksums of files, block by block: XXH3, which takes less time than to read the bytes.
+"""Checksums of files, block by block: XXH3, which is faster than reading the bytes.
 
-They tell damage, not malice: whoever can change a file can change its checksum. What protects kernels from both is
-`verification.py`.
+They tell damage, not malice: anyone who can change a file can change its checksum. `verification.py` protects kernels from
+both.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import BLOCK, FileEntry, block_count
-from bigjoin.index.run import in_threads
+from bigjoin.index.entries import SEAL_BLOCK_BYTES, FileEntry
+from bigjoin.index.stage_runner import in_threads
 
 
 def file_entry(content: NDArray[np.uint8]) -> FileEntry:
     """Return the size and the checksums of a file's bytes."""
-    return FileEntry(len(content), tuple(_block(content, number) for number in range(block_count(len(content)))))
+    size = FileEntry(len(content))
+    return replace(size, blocks=tuple(_block(content, number) for number in range(size.block_count)))
 
 
 def differs(content: NDArray[np.uint8], entry: FileEntry, first: int = 0, last: int | None = None) -> bool:
-    """Tell whether bytes [first, last) of a file are not what was written, by the blocks that hold them."""
+    """Tell whether the blocks that hold bytes [first, last) of a file are not what was written."""
     if len(content) != entry.bytes:
         return True
     if entry.sha256 is not None:
         return hashlib.sha256(content.data).hexdigest() != entry.sha256
     last = len(content) if last is None else last
-    numbers = range(first // BLOCK, max(first // BLOCK + 1, -(-last // BLOCK)))
+    numbers = range(first // SEAL_BLOCK_BYTES, max(first // SEAL_BLOCK_BYTES + 1, -(-last // SEAL_BLOCK_BYTES)))
     return any(_block(content, number) != entry.blocks[number] for number in numbers)
 
 
-def damaged_files(contents: dict[str, NDArray[np.uint8]], entries: dict[str, FileEntry]) -> list[str]:
-    """Return the names of the files that are not what was written; all blocks of all files are looked at on every core."""
+def damaged_files(contents: Mapping[str, NDArray[np.uint8]], entries: Mapping[str, FileEntry]) -> list[str]:
+    """Return the names of the files that are not what was written; blocks are read in threads."""
     work = []
     for name, content in contents.items():
         entry = entries[name]
-        step = len(content) + 1 if entry.sha256 is not None else 4 * BLOCK
+        step = len(content) + 1 if entry.sha256 is not None else 4 * SEAL_BLOCK_BYTES
         work += [(name, first, min(first + step, len(content))) for first in range(0, max(1, len(content)), step)]
 
-    def look(item: tuple[str, int, int]) -> bool:
-        name, first, last = item
-        return differs(contents[name], entries[name], first, last)
-
-    found = in_threads(look, work)
+    found = in_threads(lambda item: differs(contents[item[0]], entries[item[0]], *item[1:]), work)
     return sorted({name for (name, _, _), wrong in zip(work, found, strict=True) if wrong})
 
 
 def _block(content: NDArray[np.uint8], number: int) -> str:
-    return xxhash.xxh3_64_hexdigest(content[number * BLOCK : (number + 1) * BLOCK].data)
+    return xxhash.xxh3_64_hexdigest(content[number * SEAL_BLOCK_BYTES : (number + 1) * SEAL_BLOCK_BYTES].data)

@@ -1,10 +1,10 @@
-"""The dictionary of a domain: code -> id, id -> code, and the rank of each id, so that comparisons mean ids and not codes."""
+"""The dictionary of a domain: code -> id, id -> code, and the rank of each id, because queries compare ids, not codes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, floor, isinf
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from bigjoin.index.values import Column, constant, plain, take
 from bigjoin.query.terms import Value
 
-NARROW = 2**32
+CODES_IN_32_BITS = 2**32
 """Domains below this size have codes of 32 bits."""
 
 
 @dataclass(frozen=True)
 class Dictionary:
-    """The ids of a domain by code, and the rank of each: the number of smaller ids. Of ids that came later it is found here."""
+    """The ids of a domain by code, and the rank of each: the number of smaller ids."""
 
     ids: pa.Array | Column
     stored_ranks: NDArray[Any]
+    """The ranks among the first ids; runs of updates may have added others."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -52,7 +53,7 @@ class Dictionary:
         return take(self.ids, codes)
 
     def comparable(self, value: Value) -> bool:
-        """Tell whether a constant can be compared with the ids: text with text, numbers with numbers, ISO text with times."""
+        """Tell whether a constant can be compared with the ids: text with text, numbers with numbers, ISO times with times."""
         return constant(value, self.type) is not None
 
     def smaller(self, value: Value, *, or_equal: bool = False) -> int:
@@ -69,16 +70,14 @@ class Dictionary:
         return low
 
     def code(self, value: Value) -> int | None:
-        """Return the code of an id, or None where there is no such id."""
+        """Return the code of an id, or None if there is no such id."""
         rank = self.smaller(value)
-        if rank == self.smaller(value, or_equal=True):
-            return None
-        return int(self._codes_by_rank[rank])
+        return int(self._codes_by_rank[rank]) if rank < self.smaller(value, or_equal=True) else None
 
 
 @dataclass(frozen=True)
 class RowNumbers:
-    """The dictionary of a domain whose ids are 0, 1, 2, ...: the rows of a source. Code, id and rank are one number."""
+    """The dictionary of a domain whose ids are 0, 1, 2, ...: the rows of a source. Code, id and rank are the same number."""
 
     size: int
 
@@ -91,7 +90,7 @@ class RowNumbers:
 
     @property
     def ids(self) -> pa.Array:
-        """All ids, made when they are asked for."""
+        """All ids, created on request."""
         return pa.array(np.arange(self.size))
 
     @property
@@ -109,31 +108,27 @@ class RowNumbers:
 
     def smaller(self, value: Value, *, or_equal: bool = False) -> int:
         """Return how many ids are smaller than a constant (or equal to it)."""
-        bound = constant(value, self.type)
-        if isinstance(bound, float) and isinf(bound):
-            return self.size if bound > 0 else 0
-        return min(self.size, max(0, int(floor(bound) + 1 if or_equal else ceil(bound))))
+        bound = min(max(-1, constant(value, self.type)), self.size)  # it may be infinite
+        return int(min(max(0, floor(bound) + 1 if or_equal else ceil(bound)), self.size))
 
     def code(self, value: Value) -> int | None:
-        """Return the code of an id, or None where there is no such id."""
+        """Return the code of an id, or None if there is no such id."""
         code = self.smaller(value)
-        return code if code != self.smaller(value, or_equal=True) else None
+        return code if code < self.smaller(value, or_equal=True) else None
 
 
 def _more_ranks(stored: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
-    """Return the ranks of all ids, given those of the first: only what came later is sorted."""
-    old, new = ids[: len(stored)], np.sort(ids[len(stored) :])
-    ranks = np.empty(len(ids), code_type(len(ids)))
-    ranks[: len(stored)] = stored + np.searchsorted(new, old)
-    by_rank = np.empty_like(old)
-    by_rank[stored] = old
-    late = ids[len(stored) :]
-    ranks[len(stored) :] = np.searchsorted(by_rank, late) + np.searchsorted(new, late)
-    return ranks
+    """Return the ranks of all ids, given those among the first ids: only the others are sorted."""
+    first, added = ids[: len(stored)], np.sort(ids[len(stored) :])
+    by_rank = np.empty_like(first)
+    by_rank[stored] = first
+    old_ranks = stored + np.searchsorted(added, first)
+    new_ranks = np.searchsorted(by_rank, ids[len(stored) :]) + np.searchsorted(added, ids[len(stored) :])
+    return np.concatenate([old_ranks, new_ranks]).astype(code_type(len(ids)))
 
 
 def ranks_of(ids: pa.Array) -> NDArray[Any]:
-    """Return the rank of each of the distinct ids in their own order (text by code point)."""
+    """Return the rank of each of some distinct ids; text is ordered by code point."""
     order = pc.sort_indices(ids).to_numpy(zero_copy_only=False)
     ranks = np.empty(len(ids), code_type(len(ids)))
     ranks[order] = np.arange(len(ids), dtype=ranks.dtype)
@@ -141,5 +136,5 @@ def ranks_of(ids: pa.Array) -> NDArray[Any]:
 
 
 def code_type(size: int) -> type[np.unsignedinteger[Any]]:
-    """Return the narrowest type for the codes of a domain; the largest value stays free for an upper bound."""
-    return np.uint32 if size < NARROW else np.uint64
+    """Return the narrowest type for the codes of a domain; its largest value stays free, to serve as an upper bound."""
+    return np.uint32 if size < CODES_IN_32_BITS else np.uint64

@@ -1,7 +1,8 @@
-"""What a manifest says, as values with types. `docs/index-format.md` describes every field, for programs that are not this one.
+"""What a manifest says, as a frozen tree of dataclasses. `docs/index-format.md` describes every field for other programs.
 
-A frozen tree: a commit makes a new one with `dataclasses.replace`. `entry_checks.py` says what its fields must have to do with
-each other before anything is read, `verification.py` what they must have to do with the arrays.
+A field's type says what its value must be by itself, and `typed_json.py` refuses anything else. `entry_checks.py` compares the
+fields with each other before any file is read, `verification.py` compares them with the arrays. A commit makes a new tree with
+`dataclasses.replace`.
 """
 
 from __future__ import annotations
@@ -9,40 +10,59 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, TypeAlias
 
+from bigjoin.defaults import MAX_SHARDS
 from bigjoin.errors import BigjoinError
+from bigjoin.index.typed_json import ANY_SIZE, between, matching
 from bigjoin.query.statistics import ListStatistics
 
-Columns = tuple[int, ...]
-"""A column order: the columns of a relation, as a trie has them from its first level to its last."""
-
-BUILD = "build-"
-"""How the folders begin that hold the files of one build; twelve digits follow."""
 FORMAT_VERSION = 3
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+BUILD_PREFIX = "build-"
+"""The folder of a build is this and twelve hexadecimal digits."""
+SEAL_BLOCK_BYTES = 1 << 22
+"""Every block of so many bytes has a checksum of its own, so that a slice of a file can be verified alone."""
+MAX_COUNT = 2**48
+"""No count of tuples, values or epochs exceeds this."""
+RELATION_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What a rule can call a relation."""
+RESERVED_NAMES = ("not", "optional")
 
-_FOLDER = re.compile(rf"{BUILD}[0-9a-f]{{12}}")
-_WORDS = ("not", "optional")
-BLOCK = 1 << 22
-"""Bytes of a file that have a checksum of their own."""
+_BUILD = rf"{BUILD_PREFIX}[0-9a-f]{{12}}"
+
+ColumnOrder: TypeAlias = tuple[int, ...]
+"""The columns of a relation in the order of a trie's levels."""
+BoundedCount: TypeAlias = Annotated[int, between(0, MAX_COUNT)]
+CodeType: TypeAlias = Annotated[str, matching("uint32|uint64", "uint32 or uint64")]
+FileName: TypeAlias = Annotated[str, matching(rf"(?!.*\.\.){_BUILD}/[A-Za-z0-9_][A-Za-z0-9_. -]*", "a file of a build")]
+BuildFolder: TypeAlias = Annotated[str, matching(_BUILD, "the folder of a build")]
+EpochFolder: TypeAlias = Annotated[str, matching("([A-Za-z_0-9][A-Za-z0-9_-]*/)?epoch=[0-9]+", "the folder of an epoch")]
+RelationName: TypeAlias = Annotated[str, matching(RELATION_NAME.pattern, "the name of a relation")]
+Figure: TypeAlias = Annotated[int, ANY_SIZE]
+"""A number of matches, which may be larger than 64 bits hold."""
+CountsLine: TypeAlias = Mapping[str, Figure | Mapping[str, Mapping[str, Figure]]]
+"""A line of a watch's counts: figures by name and, if several queries are watched, figures by name for each of `queries`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file of the index: its size, and what its bytes add up to."""
+    """The size and the checksums of a file."""
 
-    bytes: int
+    bytes: Annotated[int, between(0, 2**60)]
     blocks: tuple[str, ...] = ()
-    """The XXH3 checksum (64 bits) of each block of BLOCK bytes, so that a slice can be verified alone."""
+    """The XXH3 checksum (64 bits) of each block of SEAL_BLOCK_BYTES."""
     sha256: str | None = None
-    """The checksum of the whole, in an index of format version 2."""
+    """The checksum of the whole file, which format version 2 has instead."""
+
+    @property
+    def block_count(self) -> int:
+        """How many checksums of blocks a file of this size has: at least one, but none in format version 2."""
+        return 0 if self.sha256 is not None else max(1, -(-self.bytes // SEAL_BLOCK_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
 class LevelEntry:
-    """The files of one level of a trie; a single list has no offsets, and may be a part of its file."""
+    """The files of one level of a trie; a single list has no offsets, and may be a range of its file."""
 
     values: str
     offsets: str | None = None
@@ -63,7 +83,7 @@ class OrderEntry:
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """What became of the rows of a relation's source."""
+    """How many rows a relation's source had, and how many of them were dropped for each reason."""
 
     rows: int
     nulls: int
@@ -73,7 +93,7 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionEntry:
-    """The query whose result a materialised relation is; head and atoms if it is atoms alone."""
+    """The query that a materialised relation is the result of; head and atoms only if it consists of atoms alone."""
 
     query: str
     flags: tuple[str, ...]
@@ -83,17 +103,17 @@ class DefinitionEntry:
 
 @dataclass(frozen=True, slots=True)
 class RelationEntry:
-    """A relation: what its columns hold, its tuples in each column order, and where they come from."""
+    """A relation: the domains of its columns, its tuples in each column order, and where they come from."""
 
     domains: tuple[str, ...]
-    tuples: int
+    tuples: BoundedCount
     symmetric: bool
-    loops: int
-    orders: Mapping[Columns, OrderEntry]
-    catalogue: Mapping[str, float] = field(default_factory=dict)
+    loops: BoundedCount
+    orders: Mapping[ColumnOrder, OrderEntry]
+    catalogue: Mapping[str, Annotated[float, between(0, 2**62)]] = field(default_factory=dict)
     source: SourceEntry | None = None
     rows: RelationEntry | None = None
-    """The relation with one column more, the number of the row, where rows have numbers."""
+    """The same relation with a third column, the number of the row, if rows are numbered."""
     columns: tuple[str, ...] = ()
     symmetries: tuple[tuple[int, ...], ...] = ()
     definition: DefinitionEntry | None = None
@@ -104,25 +124,25 @@ class RelationEntry:
 
     @property
     def files(self) -> list[str]:
-        """The files of its tries, and of those of its rows."""
+        """The files of its tries and of its rows' tries, each once."""
         mine = [file for order in self.orders.values() for level in order.levels for file in level.files]
         return list(dict.fromkeys([*mine, *(self.rows.files if self.rows is not None else ())]))
 
 
 @dataclass(frozen=True, slots=True)
 class DomainEntry:
-    """The values that columns hold, by code: ids with their ranks, or the numbers of rows; and their properties."""
+    """A set of values by code: ids with their ranks, or numbers of rows; and the properties of the values."""
 
-    size: int
+    size: BoundedCount
     type: str
     ids: tuple[str, ...] | None = None
     ranks: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
-    """Of the properties, one after another."""
+    """The files of the properties, whose rows follow one another."""
     stored: int | None = None
-    """How many of its codes the tries know, where runs have brought more."""
-    next: int | None = None
+    """How many of the codes are in the tries, if runs have added more."""
+    next: BoundedCount | None = None
     """The number that the next row gets."""
 
     @property
@@ -130,11 +150,11 @@ class DomainEntry:
         return self.size if self.stored is None else self.stored
 
     def part(self, name: str) -> tuple[str, ...]:
-        """Return the files of its `ids`, or of its properties (`files`), as parts of runs name them."""
+        """Return the files of one part, named as runs name it: `ids`, or `files` for the properties."""
         return (self.ids or ()) if name == "ids" else self.files if name == "files" else ()
 
     def with_part(self, name: str, files: tuple[str, ...]) -> DomainEntry:
-        """Return the domain with other files in a part."""
+        """Return a copy with other files in one part."""
         return replace(self, ids=files) if name == "ids" else replace(self, files=files)
 
     @property
@@ -144,10 +164,11 @@ class DomainEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """Updates that are committed and not part of the tries."""
+    """Updates that are committed but not yet compacted into the tries."""
 
     epochs: tuple[int, int]
-    tuples: int
+    """The first and the last of its epochs."""
+    tuples: BoundedCount
     deltas: str
     parts: Mapping[str, str]
     """Files with new values of domains, by `DOMAIN/ids` and `DOMAIN/files`."""
@@ -155,10 +176,10 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class DegreesEntry:
-    """How many vertices have a degree of 0, 1, 2 to 3, 4 to 7, ...; and the largest hubs, code and degree."""
+    """How many vertices have a degree of 0, 1, 2 to 3, 4 to 7, ...; and the code and degree of the largest hubs."""
 
-    histogram: tuple[int, ...] = ()
-    hubs: tuple[tuple[int, int], ...] = ()
+    histogram: tuple[BoundedCount, ...] = ()
+    hubs: tuple[tuple[BoundedCount, BoundedCount], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,27 +193,26 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class WatchedEntry:
-    """How many matches a query has at an epoch; as text, however many."""
+    """How many matches a query has at an epoch."""
 
-    count: str
+    count: Annotated[str, matching("-?[0-9]+", "a number")]
+    """Text, since JSON readers lose digits of large numbers."""
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationEntry:
-    """The staged output of a committed epoch: folders to be renamed and a line to be added, in the folder with an identity.
-
-    In an index of format version 2, `output` is the path of the folder.
-    """
+    """The output of a committed epoch that may still be staged: folders to move into place, and a line to add to the counts."""
 
     output: str
-    folders: tuple[str, ...]
-    line: Mapping[str, Any]
+    """The identity of the output folder; in format version 2, its path."""
+    folders: tuple[EpochFolder, ...]
+    line: CountsLine
 
 
 @dataclass(frozen=True, slots=True)
 class ClockEntry:
-    """The latest time that a window over a relation's column has seen, in the unit of the column."""
+    """The latest time that a window has seen in a relation's column, in the unit of that column."""
 
     relation: str
     column: str
@@ -201,27 +221,27 @@ class ClockEntry:
 
 @dataclass(frozen=True, slots=True)
 class SupersededEntry:
-    """A folder of an earlier version: when it was replaced, and for how many seconds it is to stay."""
+    """A folder of an earlier version: when it was replaced (seconds since 1970), and for how many seconds it stays."""
 
-    folder: str
+    folder: BuildFolder
     at: float
     seconds: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One version of an index. What a build decides comes first; the rest is entered by the commit and by epochs."""
+    """One version of an index. A build decides the first fields; the commit and epochs of updates fill in the others."""
 
-    codes: str
-    shards: int
+    codes: CodeType
+    shards: Annotated[int, between(1, MAX_SHARDS)]
     domains: Mapping[str, DomainEntry]
-    relations: Mapping[str, RelationEntry]
+    relations: Mapping[RelationName, RelationEntry]
     degrees: DegreesEntry = DegreesEntry()
     identity: str = ""
     created: str = ""
-    epoch: int = 0
+    epoch: BoundedCount = 0
     origin: str = ""
-    """The identity of the version that an index began with: what it and all that becomes of it have in common."""
+    """The identity of the first version of this index, which all later versions keep."""
     previous: str | None = None
     runs: tuple[RunEntry, ...] = ()
     ledger: LedgerEntry | None = None
@@ -229,11 +249,11 @@ class Manifest:
     publications: tuple[PublicationEntry, ...] = ()
     clock: ClockEntry | None = None
     version: int = FORMAT_VERSION
-    files: Mapping[str, FileEntry] = field(default_factory=dict)
+    files: Mapping[FileName, FileEntry] = field(default_factory=dict)
     superseded: tuple[SupersededEntry, ...] = ()
 
     def named_files(self) -> Iterator[str]:
-        """Give the files that domains, relations and runs name, some perhaps twice."""
+        """Yield the files that domains, relations and runs name, possibly some of them twice."""
         for domain in self.domains.values():
             yield from domain.all_files
         for relation in self.relations.values():
@@ -242,24 +262,44 @@ class Manifest:
             yield run.deltas
             yield from run.parts.values()
 
+    @property
+    def added_files(self) -> set[str]:
+        """The files with values of domains that runs have added."""
+        return {file for run in self.runs for file in run.parts.values()}
+
+    def without_runs(self) -> Manifest:
+        """Return the manifest of what is compacted; its relations still count the tuples of the runs."""
+        added = self.added_files
+        domains = {
+            name: replace(
+                domain,
+                size=domain.stored_size,
+                stored=None,
+                ids=None if domain.ids is None else tuple(file for file in domain.ids if file not in added),
+                files=tuple(file for file in domain.files if file not in added),
+            )
+            for name, domain in self.domains.items()
+        }
+        return replace(self, domains=domains, runs=())
+
+    @property
+    def folders(self) -> set[str]:
+        """The folders of builds that hold its files."""
+        return {name.partition("/")[0] for name in self.files}
+
     def in_use(self, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-        """Return those of some files that this manifest names."""
+        """Return the given files that this manifest names."""
         return {name: files[name] for name in dict.fromkeys(self.named_files()) if name in files}
 
 
-def block_count(size: int) -> int:
-    """Return how many blocks a file of so many bytes has: one at least."""
-    return max(1, -(-size // BLOCK))
-
-
 def is_build(name: str) -> bool:
-    """Tell the folder of a build from anybody else's."""
-    return _FOLDER.fullmatch(name) is not None
+    """Tell whether a name is that of a build's folder."""
+    return re.fullmatch(_BUILD, name) is not None
 
 
 def check_name(name: str, others: Sequence[str]) -> None:
-    """Refuse a name that no rule could use for a relation, or that another has."""
-    if not NAME.fullmatch(name) or name.lower() in _WORDS:
+    """Raise BigjoinError if no rule could use a name for a relation, or another relation has it."""
+    if not RELATION_NAME.fullmatch(name) or name.lower() in RESERVED_NAMES:
         raise BigjoinError(f"{name!r} cannot name a relation: use letters, digits and _")
     if name in others:
         raise BigjoinError(f"there would be two relations {name!r}: rename one, or the type of edges with that name")

@@ -1,191 +1,155 @@
-"""Whether the fields of a manifest contradict each other, or lead anywhere outside its index: told before anything is read."""
+"""Find fields of a manifest that contradict each other, before any file is read.
+
+The types in `entries.py` say what each field must be by itself. The functions here yield checks about several fields. They are
+evaluated one at a time and the first that fails ends the reading, so a check may rely on those before it.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from bigjoin.defaults import MAX_SHARDS
-from bigjoin.index.entries import BUILD, NAME, DomainEntry, Manifest, RelationEntry, block_count, is_build
+from bigjoin.errors import shown
+from bigjoin.index.entries import ColumnOrder, DomainEntry, LevelEntry, Manifest, OrderEntry, PublicationEntry, RelationEntry
 from bigjoin.index.typed_json import WrongFieldError
 
-CODES = ("uint32", "uint64")
-_FILE = re.compile(rf"{BUILD}[0-9a-f]{{12}}/[A-Za-z0-9_][A-Za-z0-9_. -]*")
-_EPOCH = re.compile(r"([A-Za-z_0-9][A-Za-z0-9_-]*/)?epoch=[0-9]+")
-_MOST = 2**48
-"""What no count of tuples or values exceeds."""
+_MAX_SHOWN = 100
+"""Characters of a value that a message repeats."""
+
+
+class Check(NamedTuple):
+    """Whether something holds, the field and the value that it is about, and what to say if it does not."""
+
+    holds: bool
+    field: str
+    value: object
+    problem: str
 
 
 def check_entries(manifest: Manifest) -> None:
-    """Raise WrongFieldError if the fields of a manifest contradict each other, or lead anywhere outside its index."""
-    _require(manifest.codes in CODES, "codes", manifest.codes, f"is not {' or '.join(CODES)}")
-    _within("shards", manifest.shards, 1, MAX_SHARDS)
-    _within("epoch", manifest.epoch, 0, _MOST)
+    """Raise WrongFieldError if fields of a manifest contradict each other, or name files that it does not list."""
+    for check in _checks(manifest):
+        if not check.holds:
+            raise WrongFieldError(f"{check.field} is {shown(repr(check.value), _MAX_SHOWN)}: {check.problem}")
+
+
+def _checks(manifest: Manifest) -> Iterator[Check]:
     for name, entry in manifest.files.items():
-        _require(_FILE.fullmatch(name) is not None and ".." not in name, "files", name, "is no file of a build")
-        _within(f"files.{name}.bytes", entry.bytes, 0, 2**60)
-        blocks = 0 if entry.sha256 is not None else block_count(entry.bytes)
-        _require(len(entry.blocks) == blocks, f"files.{name}.blocks", len(entry.blocks), f"are not {blocks}")
+        wanted = entry.block_count
+        yield Check(len(entry.blocks) == wanted, f"files.{name}.blocks", len(entry.blocks), f"its size makes {wanted} blocks")
     for name in manifest.named_files():
-        _require(name in manifest.files, "files", name, "is not among them, and is named elsewhere")
+        yield Check(name in manifest.files, "files", name, "it is named elsewhere, but not listed here")
     for name, domain in manifest.domains.items():
-        _check_domain(f"domains.{name}", domain, manifest.codes)
+        yield from _below(f"domains.{name}", _domain_checks(domain, manifest.codes))
     for name, relation in manifest.relations.items():
-        _require(NAME.fullmatch(name) is not None, "relations", name, "names no relation")
-        _check_relation(f"relations.{name}", relation, manifest)
-    _check_runs(manifest)
-    _check_parts(manifest)
-    for code, degree in manifest.degrees.hubs:
-        _require(0 <= code < max((d.size for d in manifest.domains.values()), default=0), "degrees.hubs", code, "is no code")
-        _within("degrees.hubs", degree, 0, _MOST)
-    for count in manifest.degrees.histogram:
-        _within("degrees.histogram", count, 0, _MOST)
-    for query, watched in manifest.watched.items():
-        digits = watched.count.removeprefix("-")
-        _require(digits.isascii() and digits.isdigit(), f"watched.{query[:40]}.count", watched.count[:40], "is no number")
+        yield from _below(f"relations.{name}", _relation_checks(relation, manifest))
+    yield from _run_checks(manifest)
+    codes = max((domain.size for domain in manifest.domains.values()), default=0)
+    for code, _ in manifest.degrees.hubs:
+        yield Check(code < codes, "degrees.hubs", code, "there is no such code")
     for publication in manifest.publications:
-        for folder in publication.folders:
-            _require(_EPOCH.fullmatch(folder) is not None, "publications", folder, "is no folder of an epoch")
-        epoch = publication.line.get("epoch")
-        known = isinstance(epoch, int) and not isinstance(epoch, bool) and 0 < epoch <= manifest.epoch
-        _require(known, "publications.line", epoch, "is no epoch of this index")
-        _require(_is_line(publication.line), "publications.line", epoch, "has something that is no figure")
-        for folder in publication.folders:
-            _require(folder.endswith(f"epoch={epoch}"), "publications.folders", folder, "is that of another epoch")
-    for older in manifest.superseded:
-        _require(is_build(older.folder), "superseded", older.folder, "is no folder of a build")
+        yield from _below("publications", _publication_checks(publication, manifest.epoch))
 
 
-def _is_line(line: Mapping[str, Any]) -> bool:
-    """Tell whether a line of counts has figures alone, or those of queries by name."""
-    figures = [value for name, value in line.items() if name != "queries"]
-    of_queries = line.get("queries", {})
-    if not isinstance(of_queries, dict) or not all(isinstance(query, dict) for query in of_queries.values()):
-        return False
-    figures += [value for query in of_queries.values() for value in query.values()]
-    return all(isinstance(value, int) for value in figures)
+def _below(where: str, checks: Iterator[Check]) -> Iterator[Check]:
+    """Yield checks with the full names of their fields."""
+    return (check._replace(field=f"{where}.{check.field}") for check in checks)
 
 
-def _check_domain(where: str, domain: DomainEntry, codes: str) -> None:
-    _within(f"{where}.size", domain.size, 0, _MOST if codes == "uint64" else 2**32 - 1)
-    if domain.stored is not None:
-        _within(f"{where}.stored", domain.stored, 0, domain.size)
-    if domain.next is not None:
-        _within(f"{where}.next", domain.next, domain.size, _MOST)
-    _require((domain.ids is None) == (domain.ranks is None), f"{where}.ranks", domain.ranks, "do not go with its ids")
-    _require(bool(domain.files) or not domain.properties, f"{where}.files", domain.files, "hold no properties")
+def _domain_checks(domain: DomainEntry, codes: str) -> Iterator[Check]:
+    yield Check(codes == "uint64" or domain.size < 2**32, "size", domain.size, f"codes of {codes} are fewer")
+    yield Check(0 <= domain.stored_size <= domain.size, "stored", domain.stored, f"the size is {domain.size}")
+    yield Check(domain.next is None or domain.next >= domain.size, "next", domain.next, f"the size is {domain.size}")
+    yield Check((domain.ids is None) == (domain.ranks is None), "ranks", domain.ranks, "ids and ranks go together")
+    yield Check(bool(domain.files) or not domain.properties, "files", domain.files, "properties need files")
 
 
-def _check_relation(where: str, relation: RelationEntry, manifest: Manifest, upper: RelationEntry | None = None) -> None:
-    width = len(relation.domains)
-    _require(width > 0, f"{where}.domains", relation.domains, "are no columns")
-    for domain in relation.domains:
-        _require(domain in manifest.domains, f"{where}.domains", domain, "is no domain")
-    _within(f"{where}.tuples", relation.tuples, 0, _MOST)
-    _within(f"{where}.loops", relation.loops, 0, _MOST)
-    _require(bool(relation.orders), f"{where}.orders", relation.orders, "are none")
+def _relation_checks(relation: RelationEntry, manifest: Manifest) -> Iterator[Check]:
+    width, domains = len(relation.domains), relation.domains
+    yield Check(width > 0, "domains", domains, "a relation has at least one column")
+    for domain in domains:
+        yield Check(domain in manifest.domains, "domains", domain, "there is no such domain")
+    yield Check(bool(relation.orders), "orders", (), "a relation has at least one column order")
+    shared: dict[tuple[LevelEntry, ...], list[str]] = {}
     for columns, order in relation.orders.items():
-        at = f"{where}.orders.{','.join(map(str, columns))}"
-        _require(len(columns) == width, at, columns, f"is not an order of {width} columns")
-        _require(len(order.levels) == max(1, width - 1), at, len(order.levels), "is not its number of levels")
-        for level in order.levels:
-            _require((level.offsets is None) == (width == 1), at, level.offsets, "are not its offsets")
-            _require(level.range is None or width == 1, at, level.range, "is a range of a file with several lists")
-            if level.range is not None:
-                _require(0 <= level.range[0] <= level.range[1], at, level.range, "is no range")
-    shared: dict[Any, tuple[str, ...]] = {}
-    for columns, order in relation.orders.items():  # one trie may serve several orders, if its columns mean the same in all
-        named = tuple(relation.domains[c] for c in columns)
-        _require(shared.setdefault(order.levels, named) == named, f"{where}.orders", columns, "has the files of another order")
-    _require(not relation.columns or len(relation.columns) == width, f"{where}.columns", relation.columns, "are not as many")
+        yield from _below(f"orders.{','.join(map(str, columns))}", _order_checks(order, columns, width))
+        meaning = [
+            domains[column] for column in columns
+        ]  # one trie may serve several orders if its columns mean the same in all
+        is_same = shared.setdefault(order.levels, meaning) == meaning
+        yield Check(is_same, "orders", columns, "it has the files of an order of other domains")
+    yield Check(len(relation.columns) in (0, width), "columns", relation.columns, f"the relation has {width} columns")
     for image in relation.symmetries:
-        _require(sorted(image) == list(range(width)), f"{where}.symmetries", image, "is no exchange of columns")
-    for name, average in relation.catalogue.items():
-        _require(average >= 0, f"{where}.catalogue.{name[:40]}", average, "is below zero")
-    if relation.symmetric:
-        _require(
-            width in (2, 3) and relation.domains[0] == relation.domains[1], f"{where}.symmetric", True, "fits no such columns"
-        )
-    if width == 2:
-        _check_pairs(where, relation)
+        yield Check(sorted(image) == list(range(width)), "symmetries", image, "it does not permute the columns")
+    exchangeable = width in (2, 3) and domains[0] == domains[1]
+    yield Check(exchangeable or not relation.symmetric, "symmetric", True, "its columns have different domains")
+    if width == 2 and not relation.is_stored_result:
+        orders = relation.orders
+        yield Check({(0, 1), (1, 0)} == orders.keys(), "orders", tuple(orders), "pairs are stored in both column orders")
+        is_shared = orders[0, 1].levels == orders[1, 0].levels
+        yield Check(is_shared == relation.symmetric, "symmetric", relation.symmetric, "only then both orders share their files")
     if relation.rows is not None:
-        _require(width == 2 and upper is None and not relation.is_stored_result, f"{where}.rows", width, "has no rows")
-        _check_rows(where, relation, relation.rows)
-        _check_relation(f"{where}.rows", relation.rows, manifest, relation)
-    if relation.definition is not None:
-        _check_definition(f"{where}.definition", relation)
+        yield Check(width == 2 and not relation.is_stored_result, "rows", width, "only pairs of a source have rows")
+        yield from _rows_checks(relation, relation.rows)
+        yield from _below("rows", _relation_checks(relation.rows, manifest))
+    if (definition := relation.definition) is not None:
+        has_head = definition.head is not None
+        yield Check(
+            has_head == (definition.atoms is not None), "definition.atoms", definition.atoms, "head and atoms go together"
+        )
+        yield Check(
+            not has_head or len(definition.head or ()) == width,
+            "definition.head",
+            definition.head,
+            "it does not name the columns",
+        )
+        for atom in definition.atoms or ():
+            yield Check(len(atom) > 1, "definition.atoms", atom, "an atom has a relation and attributes")
 
 
-def _check_pairs(where: str, relation: RelationEntry) -> None:
-    """Check what orders of pairs have to do with each other: both share their files if, and only if, they are the same."""
-    if relation.is_stored_result:
-        return
-    _require({(0, 1), (1, 0)} == relation.orders.keys(), f"{where}.orders", tuple(relation.orders), "are not both orders")
-    same = relation.orders[0, 1].levels == relation.orders[1, 0].levels
-    _require(same == relation.symmetric, f"{where}.symmetric", relation.symmetric, "is not what its files say")
+def _order_checks(order: OrderEntry, columns: ColumnOrder, width: int) -> Iterator[Check]:
+    yield Check(len(columns) == width, "columns", columns, f"the relation has {width} columns")
+    yield Check(len(order.levels) == max(1, width - 1), "levels", len(order.levels), f"the relation has {width} columns")
+    for level in order.levels:
+        yield Check((level.offsets is None) == (width == 1), "offsets", level.offsets, "only a single list has no offsets")
+        first, last = level.range or (0, 0)
+        yield Check(level.range is None or width == 1, "range", level.range, "only a single list is a range of its file")
+        yield Check(0 <= first <= last, "range", level.range, "it does not begin before it ends")
 
 
-def _check_rows(where: str, relation: RelationEntry, rows: RelationEntry) -> None:
-    _require(rows.domains[:2] == relation.domains and len(rows.domains) == 3, f"{where}.rows.domains", rows.domains, "differ")
-    _require(rows.symmetric == relation.symmetric, f"{where}.rows.symmetric", rows.symmetric, "differs from its pairs'")
-    _require(tuple(rows.orders) == ((0, 1, 2),), f"{where}.rows.orders", tuple(rows.orders), "is not the one order of rows")
+def _rows_checks(relation: RelationEntry, rows: RelationEntry) -> Iterator[Check]:
+    fits = rows.domains[:2] == relation.domains and len(rows.domains) == 3 and rows.rows is None
+    yield Check(fits, "rows.domains", rows.domains, "rows are pairs with a number")
+    yield Check(rows.symmetric == relation.symmetric, "rows.symmetric", rows.symmetric, "its pairs differ")
+    yield Check(tuple(rows.orders) == ((0, 1, 2),), "rows.orders", tuple(rows.orders), "rows have one column order")
     levels, pairs = rows.orders[0, 1, 2].levels, relation.orders.get((0, 1))
-    _require(
-        pairs is not None and levels[:1] == pairs.levels, f"{where}.rows.orders", levels[0].values, "is not below its pairs"
+    yield Check(
+        pairs is not None and levels[:1] == pairs.levels, "rows.orders", levels, "its first level is not that of the pairs"
     )
 
 
-def _check_definition(where: str, relation: RelationEntry) -> None:
-    definition = relation.definition
-    assert definition is not None
-    _require((definition.head is None) == (definition.atoms is None), f"{where}.atoms", definition.atoms, "have no head")
-    for head in () if definition.head is None else (definition.head,):
-        _require(len(head) == len(relation.domains), f"{where}.head", head, "is not its columns")
-    for atom in definition.atoms or ():
-        _require(len(atom) > 1, f"{where}.atoms", atom, "is no atom")
-
-
-def _check_runs(manifest: Manifest) -> None:
-    """Check that runs follow each other, and that what they bring is what domains list last."""
-    before = 0
+def _run_checks(manifest: Manifest) -> Iterator[Check]:
+    """Yield the checks that runs follow each other, and that domains list what runs add last, in the same order as runs do."""
+    added: dict[str, list[str]] = {}
+    last_epoch = 0
     for number, run in enumerate(manifest.runs):
-        where, (first, last) = f"runs[{number}]", run.epochs
-        _require(before < first <= last <= manifest.epoch, f"{where}.epochs", run.epochs, "do not follow those before")
-        _within(f"{where}.tuples", run.tuples, 0, _MOST)
-        before = last
+        first, last = run.epochs
+        follows = last_epoch < first <= last <= manifest.epoch
+        yield Check(follows, f"runs[{number}].epochs", run.epochs, "they do not follow those before")
+        last_epoch = last
         for place, file in run.parts.items():
-            name, _, part = place.rpartition("/")
-            domain = manifest.domains.get(name)
-            _require(
-                domain is not None and file in domain.part(part), f"{where}.parts.{place}", file, "is no file of that domain"
-            )
+            added.setdefault(place, []).append(file)
+    for place, files in added.items():  # codes follow the order of these files
+        name, _, part = place.rpartition("/")
+        listed = manifest.domains[name].part(part) if name in manifest.domains else ()
+        yield Check(list(listed[-len(files) :]) == files, f"runs.parts.{place}", files, "that domain does not list them last")
 
 
-def _check_parts(manifest: Manifest) -> None:
-    """Check that what runs bring is what domains list last, in the same order: codes follow it."""
-    brought: dict[tuple[str, str], list[str]] = {}
-    for run in manifest.runs:
-        for place, file in run.parts.items():
-            name, _, part = place.rpartition("/")
-            brought.setdefault((name, part), []).append(file)
-    for name, domain in manifest.domains.items():
-        for part in ("ids", "files"):
-            late = brought.get((name, part), [])
-            listed = domain.part(part)
-            _require(
-                list(listed[len(listed) - len(late) :]) == late,
-                f"domains.{name}.{part}",
-                listed,
-                "are not as runs brought them",
-            )
-
-
-def _within(where: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise WrongFieldError(f"{where} is {str(value)[:40]}; it must lie between {least} and {most}")
-
-
-def _require(holds: bool, where: str, value: Any, what: str) -> None:
-    if not holds:
-        raise WrongFieldError(f"{where}: {str(value)[:100]!r} {what}")
+def _publication_checks(publication: PublicationEntry, last_epoch: int) -> Iterator[Check]:
+    line = publication.line
+    epoch = line.get("epoch")
+    yield Check(isinstance(epoch, int) and 0 < epoch <= last_epoch, "line", epoch, "it is not an epoch of this index")
+    for name, figure in line.items():
+        yield Check(isinstance(figure, int) == (name != "queries"), "line", name, "only queries have figures of their own")
+    for folder in publication.folders:
+        yield Check(folder.endswith(f"epoch={epoch}"), "folders", folder, f"it is not the folder of epoch {epoch}")

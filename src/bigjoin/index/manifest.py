@@ -1,6 +1,6 @@
 """The manifest: the one file that says what an index is. Replacing it atomically is the commit.
 
-`entries.py` has what it says, as values with types; nothing else reads its JSON.
+This is the only module that reads or writes its JSON; everything else sees the typed `Manifest` of `entries.py`.
 """
 
 from __future__ import annotations
@@ -20,95 +20,85 @@ from bigjoin.storage import storage_at
 MANIFEST = "manifest.json"
 FORMAT = "bigjoin-index"
 OLDEST_VERSION = 2
-"""Version 2 has SHA-256 checksums of whole files, and one output by its path."""
+"""Version 2 has SHA-256 checksums of whole files, and names one output by its path."""
 LOCK = ".lock"
-
-_ENVELOPE = ("format", "sha256")
-"""What the file says beside the entries."""
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Return the manifest of a directory, or raise IndexFormatError that says what is wrong with it."""
+    """Return the manifest of a directory; raise IndexFormatError that says what is wrong with it."""
     file, storage = path / MANIFEST, storage_at(path)
     if not storage.is_folder():
         raise IndexFormatError(f"there is no index at {path}")
     if not storage.exists(MANIFEST):
         raise IndexFormatError(f"{path} is not an index: it has no {MANIFEST}; build one with 'bigjoin index SOURCE DIR'")
     try:
-        found: dict[str, Any] = json.loads(storage.read(MANIFEST).decode("utf-8"))
-        known = found["format"] == FORMAT
-        version = found["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        content = json.loads(storage.read(MANIFEST).decode("utf-8"))
+        is_ours, version, digest = content.pop("format") == FORMAT, content["version"], content.pop("sha256", None)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFormatError(f"{file} is not a bigjoin manifest; build the index again") from None
-    if not known:
+    if not is_ours or type(version) is not int:
         raise IndexFormatError(f"{file} is not a bigjoin manifest")
-    _check_version(path, version)
-    if "sha256" not in found or found["sha256"] != _digest(found):
-        raise IndexFormatError(f"the index {path} is damaged: {MANIFEST} is not what was written; build the index again")
-    try:
-        manifest = from_json(Manifest, _upgraded({name: part for name, part in found.items() if name not in _ENVELOPE}))
-        check_entries(manifest)
-    except WrongFieldError as error:
-        raise IndexFormatError(f"the index {path} is damaged: in {MANIFEST}, {error}; build the index again") from None
-    return manifest
-
-
-def _check_version(path: Path, version: Any) -> None:
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise IndexFormatError(f"{path / MANIFEST} is not a bigjoin manifest; build the index again")
     if version > FORMAT_VERSION:
         raise IndexFormatError(
             f"the index {path} has format version {version}, and this bigjoin reads up to {FORMAT_VERSION}: upgrade bigjoin"
         )
     if version < OLDEST_VERSION:
         raise IndexFormatError(f"the index {path} has format version {version}, which is no longer read: build it again")
-
-
-def _upgraded(found: dict[str, Any]) -> dict[str, Any]:
-    """Return what an older version says as the newest would: an output had its path where it now has an identity."""
-    output = found.pop("output", None)
-    if not isinstance(output, dict):
-        return found
-    entry = {("output" if name == "path" else name): value for name, value in output.items()}
-    return {**found, "publications": [entry]}
+    if digest != _digest(content):
+        raise IndexFormatError(f"the index {path} is damaged: {MANIFEST} is not what was written; build the index again")
+    try:
+        return _manifest(content)
+    except WrongFieldError as error:
+        raise IndexFormatError(f"the index {path} is damaged: in {MANIFEST}, {error}; build the index again") from None
 
 
 def replace_manifest(path: Path, manifest: Manifest) -> None:
     """Make a manifest, with a checksum of itself, the one of its directory: this is the commit."""
+    content = to_json(replace(manifest, version=FORMAT_VERSION))
+    _manifest(content)  # nothing is committed that could not be opened
+    envelope = {"format": FORMAT, **content, "sha256": _digest(content)}
+    storage_at(path).publish(MANIFEST, json.dumps(envelope, indent=1).encode())
+
+
+def _manifest(content: dict[str, Any]) -> Manifest:
+    """Return the manifest that JSON of any readable version stands for; raise WrongFieldError if it makes no sense."""
+    if isinstance(output := content.get("output"), dict):  # version 2 has one publication, with a path for its identity
+        publication = {("output" if name == "path" else name): value for name, value in output.items()}
+        content = {**content, "publications": [publication]}
+    manifest = from_json(Manifest, {name: value for name, value in content.items() if name != "output"})
     check_entries(manifest)
-    content = {"format": FORMAT, **to_json(replace(manifest, version=FORMAT_VERSION))}
-    storage_at(path).publish(MANIFEST, json.dumps({**content, "sha256": _digest(content)}, indent=1).encode())
+    return manifest
 
 
 def _digest(content: dict[str, Any]) -> str:
-    """Return the SHA-256 of a manifest, but for the checksum itself, as JSON with sorted keys and no spaces."""
-    content = {key: value for key, value in content.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """Return the SHA-256 of a manifest with its format, but without this checksum, as JSON with sorted keys and no spaces."""
+    text = json.dumps({"format": FORMAT, **content}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_index(path: Path) -> bool:
-    """Tell whether a directory holds a manifest of ours, whole or not."""
+    """Tell whether a directory holds one of our manifests, even a damaged one."""
     try:
         manifest = json.loads(storage_at(path).read(MANIFEST))
     except (ValueError, RecursionError):
-        return only_builds(path)  # cut off, or foreign: what lies beside it tells
+        return has_only_builds(path)  # truncated or foreign: the other files tell which
     except (OSError, IndexFormatError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
 
 def check_target(path: Path) -> None:
-    """Raise IndexFormatError if an index cannot be written there, because something else is."""
+    """Raise IndexFormatError if a directory holds something other than an index."""
     if not is_vacant(path) and not is_index(path):
         raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
 
 
 def is_vacant(path: Path) -> bool:
-    """Tell whether there is nothing at a path, or nothing but what a first build that was killed has left."""
-    return not path.exists() or (not storage_at(path).exists(MANIFEST) and only_builds(path))
+    """Tell whether there is nothing at a path but what a killed first build may have left."""
+    return not path.exists() or (not storage_at(path).exists(MANIFEST) and has_only_builds(path))
 
 
-def only_builds(path: Path) -> bool:
-    """Tell whether a directory is empty but for builds, committed or cut off."""
+def has_only_builds(path: Path) -> bool:
+    """Tell whether a directory holds nothing but files of ours, committed or not."""
     storage, ours = storage_at(path), (f".{MANIFEST}", LOCK, MANIFEST)
     return storage.is_folder() and all(is_build(name) or name.startswith(ours) for name in storage.list())

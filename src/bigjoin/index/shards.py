@@ -1,8 +1,8 @@
 """Shards: which worker owns a key, and where its lists lie.
 
-A key's owner is its code modulo the number of shards. Codes fall with degree, so this deals the hubs out one by one, as evenly
-as any hash could. Lists are stored shard after shard, so a shard is one slice of each file, and a key's place, its node, is
-arithmetic; with one shard, the node is the code.
+The owner of a key is its code modulo the number of shards. Codes descend by degree, so this deals out the hubs one by one, as
+evenly as any hash could. Lists are stored shard after shard, so a shard is one slice of each file, and the place of a key, its
+node, is a matter of arithmetic; with one shard, the node is the code.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ class Shards:
         """Return the code of each node."""
         if self.count == 1:
             return nodes
-        starts = np.array([self.first(shard) for shard in range(self.count + 1)], np.int64)
+        starts = np.array([self.first(shard) for shard in range(self.count)], np.int64)
         shard = np.searchsorted(starts, nodes, side="right") - 1
-        shard = np.minimum(shard, self.count - 1)
         return (nodes - starts[shard]) * self.count + shard
 
 
-WHOLE = Shards(1, 0)
-"""Lists that are not dealt out: every code is its own node."""
+ONE_SHARD = Shards(1, 0)
+"""Lists that are not dealt out: the node of a code is the code."""

@@ -13,15 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.index.shards import WHOLE, Shards
+from bigjoin.index.shards import ONE_SHARD, Shards
+from bigjoin.kernels.sound import measured_lists
 from bigjoin.kernels.walk import ascend, contains_tuples, descend
 from bigjoin.query.statistics import ListStatistics
 
 Codes: TypeAlias = NDArray[Any]
 """An array of codes: uint32 while they fit, uint64 beyond."""
-
-BLOCK = 1 << 20
-"""Lists looked at together where all of them are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Trie:
     levels: tuple[Level, ...]
     keyed: bool = True
     """Whether the first column addresses level 0; a projection to one column is a single list, without a key."""
-    shards: Shards = WHOLE
+    shards: Shards = ONE_SHARD
     """How the lists of level 0 are dealt out; with one shard a code is its own node."""
     places: NDArray[Any] | None = None
     """The node of each code, where arithmetic does not tell: changed lists lie where they were written."""
@@ -107,33 +105,33 @@ class Trie:
             codes = self.shards.codes(np.flatnonzero(np.diff(offsets)))
         return single_list(np.sort(codes).astype(self.values.dtype))
 
-    def upper_levels(self, count: int) -> Trie:
-        """Return the projection to the first `count` columns, at least two of them."""
-        return replace(self, levels=self.levels[: count - 1], most=None)
+    def first_columns(self, count: int) -> Trie:
+        """Return the projection to the first `count` columns."""
+        if count == len(self.levels) + self.keyed:
+            return self
+        return self.roots() if count == 1 else replace(self, levels=self.levels[: count - 1], most=None)
+
+    def list_of(self, key: Sequence[int]) -> Codes:
+        """Return the extensions of one key; none if the relation does not have it."""
+        node = int(self.nodes([np.array([code]) for code in key], 1)[0])
+        return self.values[self.offsets[node] : self.offsets[node + 1]] if node >= 0 else self.values[:0]
 
     @property
     def longest(self) -> int:
         """The length of the longest list of the last level, or a bound of it."""
         return int(np.diff(self.offsets).max(initial=0)) if self.most is None else self.most
 
-    def statistics(self) -> ListStatistics:
-        """Return the distribution of list lengths."""
-        return list_statistics(self.offsets)
 
+def list_statistics(offsets: NDArray[np.int64], length: int | None = None) -> ListStatistics:
+    """Return the distribution of the lengths of lists.
 
-def list_statistics(offsets: NDArray[np.int64]) -> ListStatistics:
-    """Return the distribution of the lengths of lists, a block of them at a time."""
-    keys = total = longest = 0
-    squares = 0.0
-    for first in range(0, len(offsets) - 1, BLOCK):
-        lengths = np.diff(offsets[first : first + BLOCK + 1])
-        keys += int(np.count_nonzero(lengths))
-        total += int(lengths.sum())
-        squares += float(np.square(lengths, dtype=np.float64).sum())
-        longest = max(longest, int(lengths.max(initial=0)))
-    if not total:
-        return ListStatistics(keys=0, mean=0.0, typical=0.0, longest=0)
-    return ListStatistics(keys=keys, mean=total / keys, typical=squares / total, longest=longest)
+    Raise ValueError unless the offsets never fall, begin with 0 and end with `length`, the number of values, if it is given.
+    """
+    total = int(offsets[-1]) if length is None else length
+    keys, squares, longest = measured_lists(offsets, total)
+    if longest < 0:
+        raise ValueError("these are not the offsets of lists")
+    return ListStatistics(keys=keys, mean=total / max(1, keys), typical=squares / max(1, total), longest=longest)
 
 
 def single_list(values: Codes) -> Trie:

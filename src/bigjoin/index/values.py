@@ -1,9 +1,8 @@
-"""Values of Arrow types: which can be compared with which, where a constant lies among them, and columns of them by code."""
+"""Values of Arrow types: which of them compare, what a constant means among them, and how to take them from columns by code."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -17,7 +16,7 @@ from bigjoin.kernels.gather import gather
 from bigjoin.query.terms import Value
 
 Column: TypeAlias = pa.ChunkedArray
-"""Values by code, in one piece or several."""
+"""Values by code, in one or several pieces."""
 
 NUMBER, TEXT, TIME, BOOLEAN, BYTES = "a number", "text", "a time", "a truth value", "bytes"
 
@@ -27,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def kind(arrow: pa.DataType) -> str | None:
-    """Return what values of a type are to a comparison: only values of one kind compare. None has no order at all."""
+    """Return the kind of a type's values, None if they have no order; only values of one kind can be compared."""
     kinds = {
         NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
         TEXT: (pa.types.is_string, pa.types.is_large_string),
@@ -39,7 +38,7 @@ def kind(arrow: pa.DataType) -> str | None:
 
 
 def unit(arrow: pa.DataType) -> Fraction:
-    """Return what a stored integer counts: microseconds for times, the last decimal place for decimals, else ones."""
+    """Return what a stored integer counts: microseconds for times, the last decimal place for decimals, otherwise ones."""
     if pa.types.is_timestamp(arrow):
         return _MICROSECONDS[arrow.unit]
     if pa.types.is_date(arrow):
@@ -48,7 +47,7 @@ def unit(arrow: pa.DataType) -> Fraction:
 
 
 def constant(value: Value, arrow: pa.DataType) -> Any:
-    """Return a constant as what compares exactly with `plain` values of a type, or None where it cannot be compared."""
+    """Return a constant in a form that compares exactly with `plain` values of a type, or None if it cannot be compared."""
     wanted = kind(arrow)
     if isinstance(value, bool):
         return value if wanted == BOOLEAN else None
@@ -59,12 +58,12 @@ def constant(value: Value, arrow: pa.DataType) -> Any:
         return value if wanted == TEXT else None
     if wanted != NUMBER:
         return None
-    # A decimal is what was written, not the binary fraction nearest to it.
+    # A decimal means the digits that were written, not the nearest binary fraction.
     return Decimal(repr(value)) if pa.types.is_decimal(arrow) else value
 
 
 def plain(scalar: pa.Scalar) -> Any:
-    """Return a value as Python compares it; a time is the integer that is stored."""
+    """Return a value as Python compares it; a time as the integer that is stored."""
     return scalar.value if kind(scalar.type) == TIME else scalar.as_py()
 
 
@@ -74,7 +73,7 @@ def instant(text: str) -> Fraction | None:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         return None
-    if re.search(r"[.,]\d{7}", text):  # finer than a microsecond would be cut off
+    if re.search(r"[.,]\d{7}", text):  # finer than a microsecond: fromisoformat would truncate it
         return None
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
@@ -82,26 +81,19 @@ def instant(text: str) -> Fraction | None:
 
 
 def take(column: pa.Array | Column, codes: NDArray[Any]) -> pa.Array:
-    """Return the values of codes; a column in several pieces costs no more than the pieces that the codes lie in."""
+    """Return the values of codes; only the pieces that the codes lie in are read."""
     pieces = [column] if isinstance(column, pa.Array) else column.chunks
     if len(pieces) == 1 and column.type in _GATHERED and not column.null_count:
-        found = np.empty(len(codes), pieces[0].type.to_pandas_dtype())  # several times as fast as Arrow's own way
+        found = np.empty(len(codes), pieces[0].type.to_pandas_dtype())  # several times as fast as Arrow
         gather(pieces[0].to_numpy(), codes, found)
         return pa.array(found)
     if len(pieces) == 1:
         return pieces[0].take(pa.array(codes))
     if not len(codes):
         return pa.array([], column.type)
-    starts = _starts(map(len, pieces))
-    piece = np.searchsorted(starts, codes, side="right") - 1
-    order = np.argsort(piece, kind="stable")
+    starts = np.cumsum([0, *map(len, pieces[:-1])])
+    piece = np.searchsorted(starts, codes, side="right") - 1  # never an empty one
     parts = [pieces[p].take(pa.array(codes[piece == p].astype(np.int64) - starts[p])) for p in np.unique(piece)]
     back = np.empty(len(codes), np.int64)
-    back[order] = np.arange(len(codes))
+    back[np.argsort(piece, kind="stable")] = np.arange(len(codes))
     return pa.concat_arrays(parts).take(pa.array(back))
-
-
-def _starts(lengths: Iterable[int]) -> NDArray[np.int64]:
-    """Return where each piece begins; of empty pieces, a code lies in the one after."""
-    lengths = np.fromiter(lengths, np.int64)
-    return np.cumsum(lengths) - lengths

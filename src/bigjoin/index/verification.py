@@ -1,14 +1,15 @@
-"""Whether arrays make sense, alone and beside what the manifest says of them: kernels trust them blindly from then on.
+"""Whether arrays make sense, by themselves and compared with the manifest: from then on kernels trust them blindly.
 
-Checksums tell that a file is what was written. This tells that what was written can be read safely, whoever wrote it: no list
-leads outside another, lists rise, codes exist, ranks are a permutation in the order of the ids. And it tells whether the
-manifest's figures are those of the arrays, and, by a sample, whether all column orders of a relation hold the same tuples.
+Checksums tell that a file is what was written. These checks tell that what was written can be read safely, whoever wrote it: no
+offset leads outside its values, lists rise, codes exist, ranks are a permutation in the order of the ids. They also compare the
+manifest's figures with the arrays and, by a sample, the column orders of a relation with each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from math import isclose
 from typing import Any
@@ -18,31 +19,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import Columns, DegreesEntry, DomainEntry, RelationEntry
-from bigjoin.index.run import in_threads
-from bigjoin.index.trie import Level, Trie
+from bigjoin.index.entries import ColumnOrder, DegreesEntry, RelationEntry
+from bigjoin.index.stage_runner import in_threads
+from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take
-from bigjoin.kernels.sound import count_loops, falls_at_starts, is_permutation, measured_lists
+from bigjoin.kernels.sound import count_loops, falls_at_starts, is_permutation
 from bigjoin.query.statistics import ListStatistics
 
-PIECE = 1 << 20
-"""Values that are looked at together."""
-COMPARED = 1 << 18
-"""Values that are compared with their neighbours at once: they stay in the processor's cache."""
-SAMPLE = 1 << 10
-"""Tuples that are looked up in all column orders."""
+VALUES_PER_PIECE = 1 << 20
+"""About how many values one thread checks at a time."""
+VALUES_PER_COMPARISON = 1 << 18
+"""How many values are compared with their neighbours at once, so that they stay in the processor's cache."""
+COMPARED_TUPLES = 1 << 10
+"""How many tuples are looked up in all column orders."""
 
 
 class UnsoundError(Exception):
-    """Arrays that make no sense, or not the sense that the manifest says."""
+    """Arrays that make no sense, or contradict the manifest."""
 
 
-def check_relation(entry: RelationEntry, orders: Mapping[Columns, Trie], sizes: Mapping[str, int]) -> None:
-    """Raise UnsoundError unless a relation's tries are sound, and hold as many tuples: the same, as far as a sample tells."""
+def check_relation(entry: RelationEntry, orders: Mapping[ColumnOrder, Trie], sizes: Mapping[str, int]) -> None:
+    """Raise UnsoundError unless a relation's tries are sound and, as far as a sample tells, hold the same tuples."""
     means = {columns: (id(trie), tuple(entry.domains[c] for c in columns)) for columns, trie in orders.items()}
     once = {meaning: columns for columns, meaning in means.items()}  # one trie may serve several orders
 
-    def measure(columns: Columns) -> ListStatistics:
+    def measure(columns: ColumnOrder) -> ListStatistics:
         return _check_trie(columns, orders[columns], [sizes[entry.domains[c]] for c in columns])
 
     found = dict(zip(once, in_threads(measure, list(once.values())), strict=True))
@@ -56,66 +57,58 @@ def check_relation(entry: RelationEntry, orders: Mapping[Columns, Trie], sizes: 
         _check_loops(entry, orders[0, 1])
 
 
-def _check_trie(columns: Columns, trie: Trie, domains: Sequence[int]) -> ListStatistics:
-    """Raise UnsoundError unless a trie is sound; return the figures of its last lists."""
+def _check_trie(columns: ColumnOrder, trie: Trie, domains: Sequence[int]) -> ListStatistics:
+    """Raise UnsoundError unless a trie is sound; return the statistics of its last level."""
     nodes = domains[0] if trie.keyed else 1
     for level, domain in zip(trie.levels, domains[1:] if trie.keyed else domains, strict=True):
         if len(level.offsets) != nodes + 1:
             raise UnsoundError(f"its offsets in column order {_listed(columns)} are {len(level.offsets)}, not {nodes + 1}")
-        keys, squares, longest = measured_lists(level.offsets, len(level.values))
-        if longest < 0:
-            raise UnsoundError(f"its offsets in column order {_listed(columns)} lead outside its values")
-        if not all(in_threads(_Lists(level, domain), _pieces(level.offsets))):
-            raise UnsoundError(f"its lists in column order {_listed(columns)} do not rise, or hold codes that there are not")
+        try:
+            statistics = list_statistics(level.offsets, len(level.values))
+        except ValueError:
+            raise UnsoundError(f"its offsets in column order {_listed(columns)} lead outside its values") from None
+        if not all(in_threads(partial(_lists_rise, level, domain), _pieces(level.offsets))):
+            raise UnsoundError(f"its lists in column order {_listed(columns)} do not rise, or hold codes that do not exist")
         nodes = len(level.values)
-    if not nodes:
-        return ListStatistics(keys=0, mean=0.0, typical=0.0, longest=0)
-    return ListStatistics(keys=keys, mean=nodes / keys, typical=squares / nodes, longest=longest)
+    return statistics
 
 
-class _Lists:
-    """Whether the lists of some nodes rise strictly, and stay below the size of a domain."""
-
-    def __init__(self, level: Level, domain: int) -> None:
-        self.level, self.domain = level, domain
-
-    def __call__(self, nodes: tuple[int, int]) -> bool:
-        offsets, values = self.level.offsets, self.level.values
-        expected = falls_at_starts(offsets, values, *nodes, self.domain)
-        if expected < 0:
-            return False
-        first, last = (int(offsets[node]) for node in nodes)
-        falls = 0
-        for start in range(first, last, COMPARED):
-            part = values[start : min(start + COMPARED + 1, last)]
-            falls += int(np.count_nonzero(part[1:] <= part[:-1]))
-        return bool(falls == expected)
+def _lists_rise(level: Level, domain: int, nodes: tuple[int, int]) -> bool:
+    """Tell whether the lists of nodes [first, last) rise strictly, and stay below the size of a domain."""
+    expected = falls_at_starts(level.offsets, level.values, *nodes, domain)
+    first, last = (int(level.offsets[node]) for node in nodes)
+    falls = 0
+    for start in range(first, last, VALUES_PER_COMPARISON):
+        part = level.values[start : min(start + VALUES_PER_COMPARISON + 1, last)]
+        falls += int(np.count_nonzero(part[1:] <= part[:-1]))
+    return bool(falls == expected)
 
 
 def _pieces(offsets: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return ranges of nodes with about as many values each; a long list is one of its own."""
-    bounds = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), PIECE), side="left")
+    """Return ranges of nodes with about VALUES_PER_PIECE values each; a longer list is a range of its own."""
+    bounds = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), VALUES_PER_PIECE), side="left")
     cuts = np.unique(np.concatenate([[0], bounds, [len(offsets) - 1]])).tolist()
     return [(first, last) for first, last in pairwise(cuts) if first < last]
 
 
-def _check_statistics(columns: Columns, said: ListStatistics, found: ListStatistics) -> None:
-    """Compare the manifest's figures about lists with the lists: plans are chosen, and buffers cut, by them."""
+def _check_statistics(columns: ColumnOrder, said: ListStatistics, found: ListStatistics) -> None:
+    """Compare the manifest's figures with the lists: plans are chosen by them, and buffers are sized by them."""
+    stated = asdict(said)
     for name, figure in asdict(found).items():
-        if not isclose(figure, getattr(said, name), rel_tol=1e-9):
+        if not isclose(figure, stated[name], rel_tol=1e-9):
             where = f"orders.{','.join(map(str, columns))}.lists.{name}"
-            raise UnsoundError(f"{where} is {getattr(said, name)}, and {figure} by its lists")
+            raise UnsoundError(f"{where} is {stated[name]}, and {figure} by its lists")
 
 
-def _check_same(orders: Mapping[Columns, Trie]) -> None:
-    """Look some tuples of one column order up in the others, which hold as many: all of them, if there are few.
+def _check_same(orders: Mapping[ColumnOrder, Trie]) -> None:
+    """Look up some tuples of one column order, or all if they are few, in the others, which hold as many.
 
-    Damage is told by checksums. This tells files that belong to something else, or that are dealt to another number of shards.
-    Orders that differ in a few tuples give answers that differ, and do no harm: each is sound by itself.
+    Checksums tell damage. This finds files of another index, or with another number of shards. Orders that differ in a few
+    tuples give inconsistent answers, but do no harm: each is sound by itself.
     """
     (columns, trie), *others = orders.items()
-    drawn = np.random.default_rng().integers(0, max(1, len(trie)), SAMPLE)
-    positions = np.arange(len(trie)) if len(trie) <= SAMPLE else np.sort(drawn)
+    drawn = np.random.default_rng().integers(0, max(1, len(trie)), COMPARED_TUPLES)
+    positions = np.arange(len(trie)) if len(trie) <= COMPARED_TUPLES else np.sort(drawn)
     tuples = dict(zip(columns, trie.tuples(positions), strict=True))
     for other, held in others:
         if not held.contains([tuples[c] for c in other]).all():
@@ -123,18 +116,17 @@ def _check_same(orders: Mapping[Columns, Trie]) -> None:
 
 
 def _check_loops(entry: RelationEntry, trie: Trie) -> None:
-    """Count the pairs of a value with itself; a relation with names for its columns counts rows, of which some may be equal."""
+    """Count the pairs of a value with itself; a relation with named columns counts rows, of which some may be equal."""
     level, shards = trie.levels[0], trie.shards
-    starts = [(shards.first(shard), shards.first(shard + 1), shard) for shard in range(min(shards.count, shards.size))]
 
-    def count(piece: tuple[int, int, int]) -> int:
-        return int(count_loops(level.offsets, level.values, *piece, shards.count))
+    def count(piece: tuple[int, int]) -> int:
+        shard, first = piece
+        start, stop = shards.first(shard), shards.first(shard + 1)
+        code = shard + shards.count * (first - start)
+        return int(count_loops(level.offsets, level.values, first, min(first + VALUES_PER_PIECE, stop), code, shards.count))
 
-    pieces = [
-        (first, min(first + PIECE, stop), shard + shards.count * (first - start))
-        for start, stop, shard in starts
-        for first in range(start, stop, PIECE)
-    ]
+    shard_starts = ((shard, shards.first(shard), shards.first(shard + 1)) for shard in range(min(shards.count, shards.size)))
+    pieces = [(shard, first) for shard, start, stop in shard_starts for first in range(start, stop, VALUES_PER_PIECE)]
     loops = sum(in_threads(count, pieces))
     if (loops == 0) != (entry.loops == 0) or (not entry.columns and loops != entry.loops):
         raise UnsoundError(f"loops is {entry.loops}, and {loops} by its lists")
@@ -142,55 +134,38 @@ def _check_loops(entry: RelationEntry, trie: Trie) -> None:
 
 def check_degrees(said: DegreesEntry, found: DegreesEntry) -> None:
     """Raise UnsoundError unless the manifest's figures are those of the lists."""
-    for name in ("histogram", "hubs"):
-        one, other = getattr(said, name), getattr(found, name)
-        if one != other:
-            raise UnsoundError(f"degrees.{name} is {str(one)[:100]}, and {str(other)[:100]} by the lists")
+    if said != found:
+        raise UnsoundError(f"degrees is {str(said)[:200]}, and {str(found)[:200]} by the lists")
 
 
-def check_ids(entry: DomainEntry, ids: pa.ChunkedArray, ranks: NDArray[Any]) -> None:
-    """Raise UnsoundError unless the ids that an index was built with are distinct, and ranks say their order."""
-    check_column("ids", ids, entry.type, entry.stored_size)
+def check_ids(ids: pa.ChunkedArray, ranks: NDArray[Any]) -> None:
+    """Raise UnsoundError unless ids are distinct and `ranks` are their ranks."""
     if len(ranks) != len(ids) or ids.null_count:
-        raise UnsoundError(f"it has {len(ids) - ids.null_count} ids and {len(ranks)} ranks for {entry.stored_size} codes")
+        raise UnsoundError(f"it has {len(ids) - ids.null_count} ids and {len(ranks)} ranks for {len(ids)} codes")
     if not is_permutation(ranks, np.zeros(len(ranks), np.uint8)):
-        raise UnsoundError("its ranks are no permutation")
-    if not _follow(ids, ranks):
+        raise UnsoundError("its ranks are not a permutation")
+    codes = np.empty(len(ranks), np.int64)
+    codes[ranks] = np.arange(len(ranks))
+    if pa.types.is_integer(ids.type):
+        ids = ids.combine_chunks()  # values of a single piece are taken several times as fast
+
+    def rises(first: int) -> bool:
+        ordered = take(ids, codes[first : first + VALUES_PER_COMPARISON + 1])
+        # Not the opposite comparison: NaN, which is neither smaller nor larger than anything, may be last.
+        return len(ordered) < 2 or not pc.any(pc.greater_equal(ordered[:-1], ordered[1:])).as_py()
+
+    if not all(in_threads(rises, range(0, len(ids), VALUES_PER_COMPARISON))):
         raise UnsoundError("its ranks are not in the order of its ids")
 
 
-def _follow(ids: pa.ChunkedArray, ranks: NDArray[Any]) -> bool:
-    """Tell whether ids rise with their ranks."""
-    if pa.types.is_integer(ids.type):
-        numbers = np.concatenate([np.empty(0, ids.type.to_pandas_dtype()), *(chunk.to_numpy() for chunk in ids.chunks)])
-        ordered = np.empty_like(numbers)
-        ordered[ranks] = numbers
-        return bool((ordered[1:] > ordered[:-1]).all())
-    codes = np.empty(len(ranks), np.int64)
-    codes[ranks] = np.arange(len(ranks))
-    return all(in_threads(_Rising(ids, codes), range(0, len(ids), COMPARED)))
-
-
-class _Rising:
-    """Whether no id is as large as the next one, from one of them on: NaN, which compares with nothing, may be last."""
-
-    def __init__(self, ids: pa.ChunkedArray, codes: NDArray[np.int64]) -> None:
-        self.ids, self.codes = ids, codes
-
-    def __call__(self, first: int) -> bool:
-        ordered = take(self.ids, self.codes[first : first + COMPARED + 1])
-        return len(ordered) < 2 or not pc.any(pc.greater_equal(ordered[:-1], ordered[1:])).as_py()
-
-
-def check_late_ids(ids: pa.ChunkedArray, kind: str, size: int) -> None:
-    """Raise UnsoundError unless ids with those that came later are as many as codes, and distinct."""
-    check_column("ids", ids, kind, size)
-    if ids.null_count or pc.count_distinct(ids).as_py() != size:
+def check_distinct_ids(ids: pa.ChunkedArray) -> None:
+    """Raise UnsoundError unless ids are distinct; those that runs have added have no stored ranks."""
+    if ids.null_count or pc.count_distinct(ids).as_py() != len(ids):
         raise UnsoundError("its ids are not distinct")
 
 
 def check_column(name: str, column: pa.ChunkedArray, kind: str, length: int) -> None:
-    """Raise UnsoundError unless Arrow finds a column whole and can take values from it, and it has a type and a length."""
+    """Raise UnsoundError unless a column has a type and a length, and Arrow finds it valid and can take values from it."""
     try:
         column.validate(full=True)
         some = pa.chunked_array([*column.slice(0, 1).chunks, pa.nulls(1, column.type)]).take(pa.array([0]))

@@ -168,9 +168,7 @@ class Phase:
             trie = self.versions.delta(reading, columns, insert=self.insert)
         else:
             trie = self.versions.trie(reading, columns, self._state(read.version))
-        if len(columns) == len(self.versions.readings[reading].domains):
-            return trie
-        return trie.roots() if len(columns) == 1 else trie.upper_levels(len(columns))
+        return trie.first_columns(len(columns))
 
     def _view(self, read: Read, view: View) -> Trie:
         """Return the one column of a view of pairs: the values that have some pair, or one with a constant."""
@@ -184,8 +182,7 @@ class Phase:
             lists = self.extensions(pairs, (other, kept) if constants else (kept, other))
             if not constants:
                 return lists.roots()
-            node = int(lists.nodes([np.array([code])], 1)[0]) if code is not None else -1
-            return single_list(lists.values[lists.offsets[node] : lists.offsets[node + 1]] if node >= 0 else lists.values[:0])
+            return single_list(lists.list_of([code]) if code is not None else lists.values[:0])
         columns = self.extensions(pairs, (kept, other))
         values, others = columns.tuples(np.arange(len(columns)))
         if constants:

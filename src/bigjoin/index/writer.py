@@ -1,7 +1,7 @@
-"""Writing an index: one writer at a time, files in a folder of their own, and a commit that is one rename.
+"""Writing an index: one writer at a time, new files in a folder of their own, and a commit that replaces one file.
 
-A build writes into `build-<unique>/` and nobody looks there until the manifest names it. A build that is killed leaves its
-folder behind; the next writer removes it. The files of the version that a commit replaces stay for a while, for those who
+A build writes into `build-<unique>/`, which no reader looks at until the manifest names it. A build that is killed leaves its
+folder behind, and the next writer removes it. The files of a version that a commit replaces stay for a while, for those who
 still read it, and are removed by a later writer or by `vacuum`.
 """
 
@@ -19,58 +19,56 @@ from typing import Any
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.checksums import file_entry
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import BUILD, FileEntry, Manifest, SupersededEntry, is_build
+from bigjoin.index.entries import BUILD_PREFIX, FileEntry, Manifest, SupersededEntry, is_build
 from bigjoin.index.manifest import LOCK, MANIFEST, check_target, read_manifest, replace_manifest
-from bigjoin.index.run import Run, in_threads
+from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.trust import note_sealed, verify_all, verify_degrees
 from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.index.versions import versions_of
 from bigjoin.storage import LockHeldError, Storage, storage_at
 
 MAX_BYTES_SEALED_HERE = 1 << 30
-"""More bytes than these are sealed where the stages of the build ran."""
+"""Larger builds are sealed by the runner that executed their stages."""
 RETENTION_SECONDS = 3600.0
 """How long a superseded version stays for those who still read it."""
 
 
 class Writer:
-    """One build: a folder to write into, and `commit`, which makes it the index."""
+    """One build: a folder to write into, and `commit`, which makes the build the index."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.storage = path, storage_at(path)
         self.identity = uuid.uuid4().hex[:12]
-        self.folder = self.storage.create_folder(f"{BUILD}{self.identity}")
+        self.folder = self.storage.create_folder(f"{BUILD_PREFIX}{self.identity}")
 
     def commit(
         self,
         manifest: Manifest,
-        run: Run = in_threads,
+        run: StageRunner = in_threads,
         *,
         kept: Mapping[str, FileEntry] | None = None,
         retention: float = RETENTION_SECONDS,
         verified: bool = True,
     ) -> Index:
-        """Seal the files of the build's folder, by `run` if they are large, and replace the manifest.
+        """Seal the files of the build, replace the manifest, and return the index that was committed.
 
-        `manifest` has what the build decides, and `kept` are files of the current version that stay in use. Folders that are
-        not in use any more stay for the seconds of `retention`. `verified` says whether the files were made of what was:
-        the index that is returned trusts files, or verifies them, as the one did that it was made of.
+        `manifest` holds what the build decided, and `kept` the files of the current version that stay in use. Folders that are
+        no longer in use stay for `retention` seconds. `verified` says whether the build read verified files only; if it did
+        not, the new files are not verified either.
         """
         name = self.folder.name
         files = {f"{name}/{file}": found.bytes for file, found in self.storage.list(name).items() if found.kind == "file"}
         seals = (run if sum(files.values()) > MAX_BYTES_SEALED_HERE else in_threads)(Seal(self.storage), list(files))
         self.storage.sync(name)
         sealed = {file: from_json(FileEntry, entry) for file, entry in zip(files, seals, strict=True)}
-        every = {**(kept or {}), **sealed}
         committed = replace(
             manifest,
             origin=manifest.origin or self.identity,
             identity=self.identity,
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            files=every,
-            superseded=self._superseded({Path(name).parts[0] for name in every}, retention),
+            files={**(kept or {}), **sealed},
         )
-        replace_manifest(self.path, committed)
+        replace_manifest(self.path, replace(committed, superseded=self._superseded(committed, retention)))
         if not files:
             self.storage.remove(name)
         index = Index.open(self.path, verify=verified)
@@ -78,22 +76,32 @@ class Writer:
             note_sealed(index, sealed)
         return index
 
-    def _superseded(self, in_use: set[str], retention: float) -> tuple[SupersededEntry, ...]:
-        """Return the folders that are still here for earlier versions alone, when each was replaced, and how long it stays."""
-        try:
-            current = read_manifest(self.path)
-        except IndexFormatError:
+    def _superseded(self, committed: Manifest, retention: float) -> tuple[SupersededEntry, ...]:
+        """Return the folders that only earlier versions need."""
+        if (current := _current(self.path)) is None:
             return ()
         older = [entry for entry in current.superseded if self.storage.is_folder(entry.folder)]
-        folders = sorted({Path(name).parts[0] for name in current.files} - in_use)
-        return (*older, *(SupersededEntry(folder, time.time(), retention) for folder in folders))
+        new = sorted(current.folders - committed.folders)
+        return (*older, *(SupersededEntry(folder, time.time(), retention) for folder in new))
+
+
+@dataclass(frozen=True)
+class Seal:
+    """Stage: make a file durable, and return its entry in the manifest as JSON."""
+
+    storage: Storage
+
+    def __call__(self, name: str) -> Any:
+        self.storage.sync(name)
+        return to_json(file_entry(self.storage.map(name).content))
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[Writer]:
-    """Give the only writer of a directory; a build that fails leaves nothing behind."""
+    """Lock a directory and yield its writer; a build that fails leaves nothing behind."""
+    storage = storage_at(path)
     check_target(path)
-    created = not path.exists()
+    is_new = not storage.is_folder()
     with locked(path):
         check_target(path)
         remove_old(path)
@@ -101,14 +109,14 @@ def writing(path: Path) -> Iterator[Writer]:
             with building(path) as writer:
                 yield writer
         except BaseException:
-            if created and not storage_at(path).exists(MANIFEST):
-                storage_at(path).remove("")
+            if is_new and not storage.exists(MANIFEST):
+                storage.remove("")
             raise
 
 
 @contextmanager
 def building(path: Path) -> Iterator[Writer]:
-    """Give a writer to who holds the lock already; a build that fails leaves nothing behind."""
+    """Yield a writer to a caller who holds the lock; a build that fails leaves nothing behind."""
     writer = None
     try:
         writer = Writer(path)
@@ -123,7 +131,7 @@ def building(path: Path) -> Iterator[Writer]:
 
 @contextmanager
 def locked(path: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a directory, which ends with the process; refuse if somebody else holds it for longer than patience."""
+    """Hold the lock of a directory; raise IndexFormatError if another process holds it for longer than `patience` seconds."""
     with ExitStack() as held:
         try:
             held.enter_context(storage_at(path).locked(LOCK, patience=patience))
@@ -143,42 +151,36 @@ def vacuum(path: Path) -> int:
 
 
 def remove_old(path: Path, *, retention: float = RETENTION_SECONDS) -> int:
-    """Remove what killed builds left, and superseded versions after a while; the caller holds the lock."""
-    storage = storage_at(path)
-    keep = {name for name, until in _folders(path, retention).items() if until > time.time()}
-    if not keep and storage.exists(MANIFEST):
-        return 0  # a manifest that cannot be read: what it needs is not known
+    """Remove what killed builds have left, and superseded versions that have expired; the caller holds the lock."""
+    storage, now = storage_at(path), time.time()
+    kept_until = _folders(path, retention)
+    if not kept_until and storage.exists(MANIFEST):
+        return 0  # the manifest cannot be read, so nobody knows what it needs
     freed = 0
     for name, found in storage.list().items():
         is_draft = name.startswith(f".{MANIFEST}.") and found.kind != "folder"
-        if is_draft or (is_build(name) and name not in keep):
+        if is_draft or (is_build(name) and kept_until.get(name, 0.0) <= now):
             freed += storage.remove(name)
     return freed
 
 
 def _folders(path: Path, retention: float = RETENTION_SECONDS) -> dict[str, float]:
-    """Return the folders that the manifest names, and until when each is kept: those in use always are."""
-    try:
-        manifest = read_manifest(path)
-    except (IndexFormatError, OSError):
+    """Return the folders that the manifest names, and until when each is kept; those in use are kept for ever."""
+    if (manifest := _current(path)) is None:
         return {}
     older = {entry.folder: entry.at + min(retention, entry.seconds) for entry in manifest.superseded}
-    return older | {Path(name).parts[0]: inf for name in manifest.files}
+    return older | dict.fromkeys(manifest.folders, inf)
 
 
-@dataclass(frozen=True)
-class Seal:
-    """Stage: make a file durable, and return its entry in the manifest."""
-
-    storage: Storage
-
-    def __call__(self, name: str) -> Any:
-        self.storage.sync(name)
-        return to_json(file_entry(self.storage.map(name).content))
+def _current(path: Path) -> Manifest | None:
+    try:
+        return read_manifest(path)
+    except (IndexFormatError, OSError):
+        return None
 
 
 def verify(index: Index) -> int:
-    """Compare every file with its checksum, then everything in it with what it has to be; return the bytes read."""
+    """Compare every file with its checksums and all content with what it has to be; return the number of bytes read."""
     verify_all(index, again=True)
     if VERTEX in index.manifest.domains:
         verify_degrees(index, VERTEX)

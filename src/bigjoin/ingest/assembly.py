@@ -22,8 +22,8 @@ from bigjoin.index.entries import (
     RelationEntry,
     SourceEntry,
 )
-from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
+from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.ingest.edges import Code, Dedupe
 from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
@@ -38,7 +38,7 @@ class Assembly:
     """The files of an index in the making: its folder, the exchange between stages below it, and how stages run."""
 
     def __init__(
-        self, folder: Path, run: Run, progress: Callable[[str], None], *, directed: bool, shards: int, part: int
+        self, folder: Path, run: StageRunner, progress: Callable[[str], None], *, directed: bool, shards: int, part: int
     ) -> None:
         self.folder, self.run, self.progress = folder.absolute(), run, progress
         self.directed, self.shards, self.part = directed, shards, part

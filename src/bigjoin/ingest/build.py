@@ -28,8 +28,8 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.entries import Manifest
-from bigjoin.index.run import Run, in_threads
 from bigjoin.index.shards import Shards
+from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Dedupe, number_vertices
 from bigjoin.ingest.files import Table
@@ -95,7 +95,7 @@ class Blueprint:
         return {"table": number, "keys": 2, "rowwise": relation.rowwise, "directed": self.directed, "parts": parts}
 
 
-def scan_files(scan: Scan, items: Sequence[dict[str, Any]], run: Run) -> Chunks:
+def scan_files(scan: Scan, items: Sequence[dict[str, Any]], run: StageRunner) -> Chunks:
     """Scan tables that are files."""
     return [chunk for chunks in run(scan, items) for chunk in chunks]
 
@@ -103,7 +103,7 @@ def scan_files(scan: Scan, items: Sequence[dict[str, Any]], run: Run) -> Chunks:
 def build(
     blueprint: Blueprint,
     folder: Path,
-    run: Run,
+    run: StageRunner,
     *,
     scan: Callable[[Scan, list[dict[str, Any]]], Chunks] | None = None,
     progress: Callable[[str], None] = lambda _: None,

@@ -16,7 +16,7 @@ from bigjoin.index.changing import ChangingTrie, State
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import Columns, DomainEntry, LevelEntry, Manifest, OrderEntry, RelationEntry
+from bigjoin.index.entries import ColumnOrder, DomainEntry, LevelEntry, Manifest, OrderEntry, RelationEntry
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take
@@ -111,7 +111,7 @@ class _Compaction:
         order = self.order(f"{name}.0-1", levels, f"{name}.0-1-2")
         return replace(entry, tuples=len(levels[1].values), orders={(0, 1, 2): order})
 
-    def orders(self, name: str, width: int) -> tuple[dict[Columns, OrderEntry], list[Trie]]:
+    def orders(self, name: str, width: int) -> tuple[dict[ColumnOrder, OrderEntry], list[Trie]]:
         """Write all column orders of a relation, those that share a trie once."""
         written: dict[int, OrderEntry] = {}
         found, tries = {}, []

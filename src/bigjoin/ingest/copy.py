@@ -12,8 +12,8 @@ import numpy as np
 from bigjoin.defaults import PART_SIZE
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.entries import DomainEntry, Manifest, RelationEntry
-from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
+from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.trust import notes_kept, verify_all
 from bigjoin.ingest.assembly import Assembly, Chunks
 from bigjoin.ingest.edges import Code, Dedupe
@@ -25,7 +25,7 @@ from bigjoin.storage import storage_at
 def copy(
     index: Index,
     folder: Path,
-    run: Run,
+    run: StageRunner,
     *,
     directed: bool,
     shards: int,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from bigjoin.errors import SourceError
-from bigjoin.index.run import Run, in_threads
+from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.ingest.parquet import open_parquet, read_parquet
 from bigjoin.ingest.table import EDGES, VERTICES, Kind, Table, reading
 from bigjoin.ingest.text import open_text, read_text
@@ -37,7 +37,7 @@ def open_files(
     columns: Sequence[str] | None = None,
     properties: bool = True,
     drop_nulls: bool = False,
-    run: Run = in_threads,
+    run: StageRunner = in_threads,
 ) -> Table:
     """Return what a file or folder holds as edges or vertices.
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from bigjoin.index.trie import BLOCK, Level, Trie
+from bigjoin.index.trie import Level, Trie
 from bigjoin.ingest.edges import Code
 from bigjoin.ingest.runs import Pair, cut, key_type, merge, open_run, pack, position, unpack, write_run
 from bigjoin.storage.arrays import create_array, map_array, write_slice
+
+LISTS_PER_BLOCK = 1 << 20
+"""Lists whose offsets are computed at once."""
 
 
 def level_parts(
@@ -59,8 +62,8 @@ def write_part(part: LevelPart) -> None:
     major, minor = unpack(merge(part.files, part.low, part.high))
     write_slice(part.values, part.first, minor.astype(part.kind, copy=False))
     first, last = part.node(part.low, 0), part.node(part.high, part.nodes + 1)
-    for begin in range(first, last, BLOCK):
-        end = min(begin + BLOCK, last)
+    for begin in range(first, last, LISTS_PER_BLOCK):
+        end = min(begin + LISTS_PER_BLOCK, last)
         low, high = np.searchsorted(major, np.array([begin, min(end, part.nodes)], major.dtype)) if len(major) else (0, 0)
         lengths = np.bincount(major[low:high].astype(np.int64) - begin, minlength=end - begin)
         write_slice(part.offsets, begin, np.cumsum(lengths) - lengths + (part.first + low))

@@ -22,7 +22,7 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import Dictionary, code_type, ranks_of
 from bigjoin.index.entries import DomainEntry, Manifest, RelationEntry, SourceEntry
-from bigjoin.index.run import Run
+from bigjoin.index.stage_runner import StageRunner
 from bigjoin.ingest.columns import cast, common_type, joined_type
 from bigjoin.ingest.tuples import Tries
 from bigjoin.query.statistics import RelationStatistics, Statistics
@@ -104,7 +104,7 @@ class Encoded:
             )
         return Manifest(self.code_type.name, 1, domains, {})
 
-    def write(self, orders: Orders, folder: Path, exchange: Path, run: Run) -> dict[str, RelationEntry]:
+    def write(self, orders: Orders, folder: Path, exchange: Path, run: StageRunner) -> dict[str, RelationEntry]:
         """Write column orders of relations into a folder, and return the relations' entries in a manifest with just these."""
         tries = Tries(folder, str(exchange), run, self.code_type, 1, PART_SIZE)
         relations = {}
@@ -126,7 +126,7 @@ class Encoded:
 
 
 def encode(
-    relations: Mapping[str, Chunked], domains: Sequence[Domain], folder: Path, run: Run, *, drop_nulls: bool = False
+    relations: Mapping[str, Chunked], domains: Sequence[Domain], folder: Path, run: StageRunner, *, drop_nulls: bool = False
 ) -> Encoded:
     """Give the values of each domain their codes; refuse types that do not compare, and NULLs unless they are to be dropped."""
     schemas = {name: relation.schema for name, relation in relations.items()}

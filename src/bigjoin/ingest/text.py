@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.errors import SourceError, shown
-from bigjoin.index.run import Run
+from bigjoin.index.stage_runner import StageRunner
 from bigjoin.ingest.fields import BLANKS, LONGEST_LINE, TYPES, Fields, find, possible_types, split_line, type_of
 from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, from_text, to_text
 from bigjoin.kernels.text import EMPTY, NONE
@@ -78,7 +78,9 @@ class Findings:
         return cls(found["rows"], faults, span, tuple(types))
 
 
-def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, drop_nulls: bool, run: Run) -> Table:
+def open_text(
+    source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, drop_nulls: bool, run: StageRunner
+) -> Table:
     """Return what a text file holds; it is looked through once, by `run`, in bounded memory."""
     path = Path(source).absolute()
     head = _head(source, path)

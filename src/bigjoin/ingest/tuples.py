@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from bigjoin.index.entries import LevelEntry, OrderEntry
-from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
+from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.ingest.levels import level_parts, write_part
 from bigjoin.ingest.runs import Pair, cut, key_type, merge, pack, unique, write_run
@@ -28,7 +28,7 @@ class Tries:
 
     folder: Path
     exchange: str
-    run: Run
+    run: StageRunner
     kind: np.dtype[Any]
     """Of codes."""
     shards: int

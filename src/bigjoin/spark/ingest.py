@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.index.directory import Index
 from bigjoin.index.entries import Manifest
-from bigjoin.index.run import Run
+from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.writer import writing
 from bigjoin.ingest.assembly import Chunks
 from bigjoin.ingest.build import Blueprint, build, scan_files
@@ -59,7 +59,7 @@ def ingest(
         return writer.commit(manifest, run)
 
 
-def runner(spark: SparkSession, share: Callable[[float], None] | None = None) -> Run:
+def runner(spark: SparkSession, share: Callable[[float], None] | None = None) -> StageRunner:
     """Return a way to run stages in Spark's tasks."""
     return lambda function, items: run_tasks(spark, function, items, progress=share)
 

@@ -1,9 +1,10 @@
-"""The one door to storage: indices, outputs and scratch files are reached through here, and nowhere else.
+"""The one door to storage: indices, their ledgers, outputs and scratch folders are reached only through here.
 
-`interface.py` is the whole of what the library asks of a store, `local.py` answers it with the local file system, and
-`storage_at` is where a path becomes a store. `arrays.py` reads and writes the two formats of files that hold data, and
-`scratch.py` owns temporary folders. Three kinds of files stay outside, because no other store could ever hold them: compiled
-kernels and notes of what was verified (`private.py`), what users read and write by a path of their own, and Spark's own files.
+`interface.py` is everything that the library asks of a store, `local.py` implements it with the local file system, and
+`storage_at` turns a path into a store. `arrays.py` reads and writes the two formats of data files, `arena.py` arrays that grow
+behind the pages of a mapped file, and `scratch.py` owns temporary folders. Three kinds of files stay outside because they are
+local by nature: compiled kernels and notes of what was verified (`private.py`), the files that users name as input or as the
+target of an export, and Spark's own files.
 """
 
 from bigjoin.storage.interface import FileStatus, LockHeldError, Storage, StoredFile

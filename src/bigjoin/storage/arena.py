@@ -1,7 +1,7 @@
-"""Arrays with room behind them: a file's pages, mapped, and memory that follows them at the next addresses.
+"""Arrays that can grow: the mapped pages of a file, followed by memory at the next addresses.
 
-The lists of an index that changes lie in its files, those that updates touch in memory; kernels read both as one array. The
-file is mapped privately, so nothing is copied, every process shares its pages, and the file never changes.
+In an index that changes, lists lie in its files until an update touches them, and in memory from then on; kernels read both as one
+array. The file is mapped privately, so nothing is copied, all processes share its pages, and the file never changes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 from bigjoin.storage.local import MappedBytes
 
 MIN_ROOM = 1 << 16
-"""Entries of room at least."""
+"""Entries that a new array can grow by at least before it is copied."""
 MIN_MAPPED_BYTES = 1 << 22
-"""Smaller arrays are copied, which is faster than mapping them."""
+"""Smaller arrays are copied, which is faster than to map them."""
 
 _FIXED = 0x10 if sys.platform.startswith(("linux", "darwin")) else None
 _FAILED = ctypes.c_void_p(-1).value
 
 
 class Growing:
-    """An array that begins with the entries of another, and grows."""
+    """An array that begins with the entries of another one."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.used = len(array)
@@ -43,7 +43,7 @@ class Growing:
         return self.array[: self.used]
 
     def extend(self, count: int) -> NDArray[Any]:
-        """Return so many further entries, to be written."""
+        """Return `count` further entries, which the caller writes."""
         if self.used + count > len(self.array):
             grown = np.empty(max(self.used + count, 3 * len(self.array) // 2), self.array.dtype)
             grown[: self.used] = self.filled
@@ -52,19 +52,19 @@ class Growing:
         return self.array[self.used - count : self.used]
 
     def fill(self, size: int, value: int) -> None:
-        """Grow to a size, with a value in the new entries."""
+        """Grow to a size, and set the new entries to a value."""
         if size > self.used:
             self.extend(size - self.used)[:] = value
 
 
 def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
-    """Return the array of a file with as much room again behind it, or None if it is not in a file, or small."""
+    """Return the array of a file with as much room again behind it; None if it is small, or not the end of a mapped file."""
     file = _file_of(array)
     if file is None or array.nbytes < MIN_MAPPED_BYTES or _FIXED is None:
         return None
     begins = array.ctypes.data - file.ctypes.data
     size = begins + array.nbytes
-    if size != file.nbytes:  # part of a file
+    if size != file.nbytes:
         return None
     room = -(-(2 * size + MIN_ROOM * array.itemsize) // mmap.PAGESIZE) * mmap.PAGESIZE
     libc = ctypes.CDLL(None, use_errno=True)
@@ -89,7 +89,7 @@ def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def _file_of(array: NDArray[Any]) -> MappedBytes | None:
-    """Return the whole of the mapped file that an array is a view of, if it is one."""
+    """Return the whole mapped file that an array is a view of, if it is one."""
     found, at = None, array.base
     while isinstance(at, np.ndarray):
         found = at if isinstance(at, MappedBytes) and at.filename is not None else found

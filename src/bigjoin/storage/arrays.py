@@ -1,4 +1,4 @@
-"""The two formats of files that hold data: NumPy for arrays, Arrow (uncompressed IPC files) for tables."""
+"""The two formats of data files: NumPy for arrays, Arrow (uncompressed IPC files) for tables."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 _HEADER_BYTES = 128
-"""Of a NumPy file with an array of one dimension."""
+"""The size of the header of a NumPy file with a one-dimensional array."""
 
 _parsing = Lock()
-"""NumPy parses the header of a file with Python's parser, which in Python 3.11 must not run in two threads at once."""
+"""NumPy parses headers with Python's own parser, which must not run in two threads at once in Python 3.11."""
 
 
 def array_in(content: NDArray[np.uint8]) -> NDArray[Any]:
-    """Return the one array that the bytes of a NumPy file hold, without a copy; raise ValueError if they do not."""
+    """Return the array in the bytes of a NumPy file, without a copy; raise ValueError if they are not one plain array."""
     source = _HeaderBytes(content)
     with _parsing:
         version = npy.read_magic(source)
         read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
         if read is None:
-            raise ValueError(f"NumPy's format {version} is not read")
+            raise ValueError(f"version {version} of NumPy's format is not supported")
         shape, fortran, dtype = read(source)
     if len(shape) != 1 or fortran or dtype.hasobject or shape[0] < 0:
         raise ValueError("not one plain array")
@@ -37,7 +37,7 @@ def array_in(content: NDArray[np.uint8]) -> NDArray[Any]:
 
 
 class _HeaderBytes:
-    """Bytes in memory, read as NumPy reads a header."""
+    """The part of a file object that NumPy needs to read a header from bytes in memory."""
 
     def __init__(self, content: NDArray[np.uint8]) -> None:
         self.content, self.at = content, 0
@@ -49,18 +49,18 @@ class _HeaderBytes:
 
 
 def table_in(content: NDArray[np.uint8]) -> pa.Table:
-    """Return the table that the bytes of an Arrow file hold, without a copy; raise ArrowException if they do not."""
+    """Return the table in the bytes of an Arrow file, without a copy; raise ArrowException if they are not one."""
     return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(content))).read_all()
 
 
 def map_array(file: str | Path) -> NDArray[Any]:
-    """Return the array in a file that this build has written: a plain view of mapped pages, as np.memmap is slow to slice."""
+    """Map the array in a file that this build has written, as a plain array: slicing a np.memmap is slow."""
     with _parsing:
         return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
 
 
 def map_table(file: str | Path) -> pa.Table:
-    """Return the table in a file that this build has written, mapped."""
+    """Map the table in a file that this build has written."""
     with pa.memory_map(str(file)) as source:
         return pa.ipc.open_file(source).read_all()
 
@@ -72,19 +72,19 @@ def write_table(table: pa.Table, file: str | Path) -> None:
 
 
 def new_file(folder: str, purpose: str, suffix: str) -> str:
-    """Return a path in a folder that nobody else uses."""
+    """Return an unused path in a folder."""
     return f"{folder}/{purpose}-{uuid.uuid4().hex}{suffix}"
 
 
 def save_new(array: NDArray[Any], folder: str, purpose: str) -> str:
-    """Write an array to a file of its own, and return its path."""
+    """Write an array to a new file, and return its path."""
     file = new_file(folder, purpose, ".npy")
     np.save(file, array)
     return file
 
 
 def create_array(file: str | Path, dtype: np.dtype[Any], size: int) -> None:
-    """Create a NumPy file whose contents are written in place, by `write_slice`."""
+    """Create a NumPy file whose content is written later, by `write_slice`."""
     with Path(file).open("wb") as sink:
         npy.write_array_header_1_0(sink, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)})
         assert sink.tell() == _HEADER_BYTES
@@ -92,15 +92,15 @@ def create_array(file: str | Path, dtype: np.dtype[Any], size: int) -> None:
 
 
 def write_slice(file: str | Path, first: int, values: NDArray[Any]) -> None:
-    """Write values into a NumPy file, from a position on; not through a map, which could not report a full disk."""
+    """Write values into a NumPy file from a position on; not through a map, which cannot report a full disk."""
     with Path(file).open("r+b") as sink:
         sink.seek(_HEADER_BYTES + first * values.dtype.itemsize)
         sink.write(np.ascontiguousarray(values).data)
 
 
 def zeros_on_disk(folder: str, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return an array of zeros that the system may write out to a file if memory is short."""
+    """Return an array of zeros that the system can write to a file if memory is short."""
     file = Path(new_file(folder, "zeros", ".bin"))
     with file.open("wb") as sink:
-        os.posix_fallocate(sink.fileno(), 0, size * dtype.itemsize)  # a map could not report a full disk
+        os.posix_fallocate(sink.fileno(), 0, size * dtype.itemsize)  # a map cannot report a full disk
     return np.memmap(file, dtype, "r+", shape=(size,))

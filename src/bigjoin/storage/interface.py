@@ -1,9 +1,12 @@
-"""What the library asks of a store of files.
+"""Everything that the library asks of a store of files.
 
-Files have names below a root, with `/` between folders. A file is written once, into a folder that `create_folder` gives, and
-never changed; only `publish` replaces one, at once, and only `write_from` extends one. A commit rests on that: new files are
-synced, then one file that names them is published. A store without folders to write into may give a local one, and upload its
-files in `sync`.
+Names are relative to a root, with `/` between folders. A file is written once, into a folder from `create_folder`, and never
+changed afterwards; only `publish` replaces a file, in one step, and only `write_from` extends one. Every commit rests on that:
+new files are synced, then one file that names them is published.
+
+What is being written is private to its writer, so tasks write it by path: the files of a build in progress, staged output, and
+scratch. `create_folder` returns that path, and nothing else may read from it until the files are synced and named by a commit.
+A store without a local file system behind it can therefore return a local folder, and upload its files in `sync`.
 """
 
 from __future__ import annotations
@@ -20,78 +23,78 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What a store says of a name, without looking into the file."""
+    """What a store knows about a name without reading the file."""
 
     kind: Literal["file", "folder", "other"]
-    """A link is something other, whatever it leads to."""
+    """A link is `other`, whatever it leads to."""
     bytes: int
     version: tuple[int, ...]
-    """What changes whenever the file is changed or replaced, in any way that the store can see."""
+    """Numbers of which at least one changes whenever the file is changed or replaced, as far as the store can tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """The bytes of a file, of which only those are read that somebody looks at; and its status when it was opened."""
+    """The bytes of a file, read from the store when they are accessed, and its status when it was opened."""
 
     content: NDArray[np.uint8]
     status: FileStatus
 
 
 class LockHeldError(Exception):
-    """Somebody else holds a lock; the message says who, if that is known."""
+    """Another process holds a lock; the message says which, if that is known."""
 
 
 class Storage(Protocol):
-    """Files below a root. No name leads outside of it: what is a link, or no regular file, is refused, not followed."""
+    """Files below a root. No name leads outside it: links and special files are refused, not followed."""
 
     @property
     def root(self) -> Path:
-        """What names are relative to."""
+        """The folder that names are relative to."""
 
     def address(self, name: str) -> str:
-        """Return what tells a file from those of other stores, however the root is spelled."""
+        """Return the absolute address of a file, the same however the root is spelled."""
 
     def exists(self, name: str) -> bool:
-        """Tell whether a name is taken, be it by a link that leads nowhere."""
+        """Tell whether a name is taken, even by a link that leads nowhere."""
 
     def is_folder(self, name: str = "") -> bool:
-        """Tell whether a name is that of a folder; without a name, whether the root is one."""
+        """Tell whether a name, or without a name the root, is a folder."""
 
     def status(self, name: str) -> FileStatus:
-        """Return the status of a name; raise FileNotFoundError if there is none."""
+        """Return the status of a name; raise FileNotFoundError if it is not taken."""
 
     def list(self, folder: str = "") -> Mapping[str, FileStatus]:
-        """Return the names in a folder, in their order."""
+        """Return the sorted names in a folder."""
 
     def read(self, name: str, first: int = 0, last: int | None = None) -> bytes:
-        """Return the bytes of a file, or a range of them."""
+        """Return the bytes [first, last) of a file."""
 
     def map(self, name: str) -> StoredFile:
-        """Return a file as an array of bytes that are read when they are looked at; it stays valid if the file is removed."""
+        """Return a file as an array of bytes that are read on access; it stays valid when the file is removed."""
 
     def create_folder(self, name: str) -> Path:
-        """Create a folder, which must not be there, and return where tasks write its files."""
+        """Create a folder, which must not exist, and return the path where its files are to be written."""
 
     def sync(self, name: str = "") -> None:
-        """Wait until a file, or the names in a folder, would survive a power cut."""
+        """Wait until a file, or the list of names in a folder, would survive a power failure."""
 
     def publish(self, name: str, content: bytes) -> None:
-        """Replace a file by new content at once, and durably: readers see the old one or the new one, whole."""
+        """Replace a file in one step and durably: readers see the whole old content or the whole new one."""
 
     def write_from(self, name: str, position: int, content: bytes) -> None:
-        """Write content from a position of a file on, durably, as its new end; the file is created if there is none."""
+        """Replace everything from a position of a file on, durably; a file that does not exist is created."""
 
     def move(self, name: str, target: str) -> None:
-        """Give a file or folder another name at once; a file takes the place of one that has that name."""
+        """Rename a file or folder in one step; a file replaces one that has the new name."""
 
     def adopt(self, name: str, source: Storage, source_name: str) -> None:
-        """Have a file of another store here too: files never change, so a second name for the same one will do."""
+        """Add a file of another store to this one, if possible without a copy: files never change, so they can be shared."""
 
     def remove(self, name: str) -> int:
-        """Remove a file, or a folder with all that is in it, if it is there; return how many bytes that freed."""
+        """Remove a file, or a folder with its content, if it exists; return the number of bytes that freed."""
 
     def locked(self, name: str, *, patience: float = 0.0) -> AbstractContextManager[None]:
-        """Hold a lock, which ends with the process, however it ends.
+        """Hold a lock that the end of the process releases, even if it is killed.
 
-        Raise LockHeldError if somebody else holds it for longer than some seconds of patience.
+        Raise LockHeldError if another process holds it for longer than `patience` seconds.
         """

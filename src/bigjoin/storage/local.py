@@ -1,6 +1,6 @@
 """Storage in the local file system. Nothing below the root is opened through links; the root itself may be one.
 
-A link could lead a reader to a pipe, or a writer to somebody else's file.
+A link could lead a reader to a pipe, or a writer to a file outside the root.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import pyarrow as pa
 from bigjoin.errors import IndexFormatError
 from bigjoin.storage.interface import FileStatus, LockHeldError, Storage, StoredFile
 
-LOCK_PAUSE = 0.05
-"""Seconds between two attempts to take a lock."""
+LOCK_RETRY_SECONDS = 0.05
+"""The time between two attempts to take a lock."""
 LOCK_BYTES = 100
-"""Bytes of a lock file: who holds it."""
+"""The size of a lock file, which names the process that holds the lock."""
 
 
 class MappedBytes(np.ndarray[Any, Any]):
-    """The mapped pages of a file, or a part of them; `filename` is the file, for whoever maps it again."""
+    """The mapped pages of a file, or a part of them, with the name of the file so that it can be mapped again."""
 
     filename: str | None = None
 
@@ -68,7 +68,7 @@ class LocalStorage:
             return source.read(-1 if last is None else max(0, last - first))
 
     def map(self, name: str) -> StoredFile:
-        """Map a file, with Arrow: each of Python's own maps keeps a descriptor, and an index may have more files than those."""
+        # Arrow maps the file because each of Python's own maps keeps a descriptor open, and an index may have too many files.
         with self._open(name) as source:
             found = _status(os.fstat(source.fileno()))
             if not found.bytes:
@@ -118,15 +118,16 @@ class LocalStorage:
             shutil.copyfile(original, target)
 
     def remove(self, name: str) -> int:
-        path = self.root / name
-        if path.is_symlink() or not path.is_dir():
-            with suppress(FileNotFoundError):
-                freed = path.lstat().st_size
-                path.unlink()
-                return freed
-            return 0
-        freed = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
-        shutil.rmtree(path, ignore_errors=True)
+        path, freed = self.root / name, 0
+        is_folder = path.is_dir() and not path.is_symlink()
+        inside = [Path(folder, file) for folder, _, files in os.walk(path) for file in files] if is_folder else [path]
+        for file in inside:
+            with suppress(FileNotFoundError):  # another process may remove the same
+                freed += file.lstat().st_size
+        if is_folder:
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
         return freed
 
     @contextmanager
@@ -136,7 +137,7 @@ class LocalStorage:
             try:
                 self.root.mkdir(parents=True, exist_ok=True)
                 lock = self._open(name, "r+b", os.O_RDWR | os.O_CREAT)
-            except FileNotFoundError:  # the root was removed since, by a writer that failed
+            except FileNotFoundError:  # another writer failed and has just removed the root
                 continue
             with lock:
                 descriptor = lock.fileno()
@@ -144,7 +145,7 @@ class LocalStorage:
                 if not take_lock(descriptor):
                     if time.monotonic() >= until:
                         raise LockHeldError(os.pread(descriptor, LOCK_BYTES, 0).decode(errors="replace").strip())
-                    time.sleep(LOCK_PAUSE)
+                    time.sleep(LOCK_RETRY_SECONDS)
                 elif self._is_still(name, descriptor):
                     try:
                         _name_holder(descriptor, f"process {os.getpid()} on {os.uname().nodename}")
@@ -154,7 +155,7 @@ class LocalStorage:
                     return
 
     def _open(self, name: str, mode: str = "rb", flags: int = os.O_RDONLY) -> BinaryIO:
-        """Open a regular file below the root; raise IndexFormatError if a link or something else is there."""
+        """Open a regular file below the root; raise IndexFormatError if the name is, or leads through, anything else."""
         *folders, file = PurePosixPath(name).parts
         at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -171,7 +172,7 @@ class LocalStorage:
             os.close(at)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise self._refused(name, "is no regular file")
+            raise self._refused(name, "is not a regular file")
         return os.fdopen(descriptor, mode)  # type: ignore[return-value]
 
     def _has_link(self, name: str) -> bool:
@@ -179,28 +180,30 @@ class LocalStorage:
         return any(self.root.joinpath(*parts[: depth + 1]).is_symlink() for depth in range(len(parts)))
 
     def _refused(self, name: str, what: str) -> IndexFormatError:
-        return IndexFormatError(f"{self.root / name} {what}: inside an index nothing is opened through links; remove it")
+        return IndexFormatError(f"{self.root / name} {what}: nothing inside an index is opened through links; remove it")
 
     def _check_lock(self, name: str, descriptor: int) -> None:
-        """Refuse a lock that is another name of some other file, or that somebody keeps something in."""
+        """Raise IndexFormatError if the lock is another name of some file, or holds something that is not ours."""
         found = os.fstat(descriptor)
         if found.st_nlink > 1 or found.st_size > LOCK_BYTES:
-            raise IndexFormatError(f"{self.root / name} is no lock of ours: it has other names, or something in it; remove it")
+            raise IndexFormatError(
+                f"{self.root / name} is not a lock of bigjoin: it has other names or other content; remove it"
+            )
 
     def _is_still(self, name: str, descriptor: int) -> bool:
-        """Tell whether an opened file still has its name."""
+        """Tell whether a name still leads to an opened file."""
         with suppress(OSError):
             return (self.root / name).lstat().st_ino == os.fstat(descriptor).st_ino
         return False
 
 
 def storage_at(root: str | Path) -> Storage:
-    """Return the store that a path leads to: today the local file system, whatever the path."""
+    """Return the store for a path: for now always the local file system."""
     return LocalStorage(Path(root))
 
 
 def take_lock(descriptor: int) -> bool:
-    """Lock an opened file for as long as it stays open; tell whether that worked, or somebody else has it locked."""
+    """Lock an opened file for as long as it stays open; return whether no other process holds the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -209,7 +212,7 @@ def take_lock(descriptor: int) -> bool:
 
 
 def _name_holder(descriptor: int, holder: str) -> None:
-    """Write into a lock who holds it; blanks take the place of what was there, so that nothing is ever cut off."""
+    """Write into a lock file which process holds it, padded to a fixed length so that the file never shrinks."""
     with suppress(OSError):  # a full disk
         os.pwrite(descriptor, holder[: LOCK_BYTES - 1].ljust(LOCK_BYTES - 1).encode()[: LOCK_BYTES - 1] + b"\n", 0)
 

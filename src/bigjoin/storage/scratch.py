@@ -1,8 +1,8 @@
-"""Scratch folders, which go when their owner goes: at its exit, or, if it was killed, when the next process needs one there.
+"""Scratch folders, which disappear with their process: when it exits or, if it was killed, when the next one needs scratch.
 
-A process has one folder `bigjoin-<unique>` in each place where it writes scratch, and everything else is below that. In it lies
-the file `.owner`, locked for as long as the process lives, however it ends. So a folder whose lock is free is rubbish; one that
-has no such file is not ours to judge, nor is one of another user or of another machine, whose locks may not reach us.
+A process has one folder `bigjoin-<unique>` in each place where it writes scratch, and everything else lies below that. The
+folder holds the file `.owner`, which is locked for as long as the process lives. So a folder whose lock is free is abandoned. A
+folder without that file, of another user or of another machine, whose locks may not reach us, is left alone.
 """
 
 from __future__ import annotations
@@ -10,97 +10,87 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import shutil
 import stat
 import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
 
-from bigjoin.storage.local import take_lock
+from bigjoin.storage.local import storage_at, take_lock
 
-OWNER = ".owner"
-PREFIX = "bigjoin-"
+OWNER_FILE = ".owner"
+FOLDER_PREFIX = "bigjoin-"
 
-_NAME = re.compile(rf"{PREFIX}[a-z0-9_]{{8}}")
-_mine: dict[tuple[int, str], tuple[Path, int | None]] = {}
-"""By process (forked ones need their own) and place: the folder of this process, and the descriptor that holds its lock."""
-_making = threading.Lock()
+_FOLDER_NAME = re.compile(rf"{FOLDER_PREFIX}[a-z0-9_]{{8}}")
+_owned: dict[tuple[int, str], Path] = {}
+"""The folder of this process in each place; by process, because a fork needs its own."""
+_creating = threading.Lock()
 
 
 def scratch_folder(purpose: str, place: str | Path | None = None) -> Path:
-    """Return a new folder below that of this process in some place: the temporary folder, if none is named."""
-    return Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=_folder(str(Path(place or tempfile.gettempdir()).absolute()))))
+    """Return a new folder below that of this process in a place, by default the temporary folder."""
+    return Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=_own_folder(str(Path(place or tempfile.gettempdir()).absolute()))))
 
 
 def remove_abandoned(place: Path) -> int:
     """Remove the folders that killed processes of this user have left in a place, and return how many there were."""
     removed = 0
     with suppress(OSError):
-        for entry in list(os.scandir(place)):
-            if _NAME.fullmatch(entry.name) and _is_abandoned(Path(entry.path)):
-                _remove_all(Path(entry.path))
+        for name in storage_at(place).list():
+            if _FOLDER_NAME.fullmatch(name) and _is_abandoned(place / name):
+                _remove_content(place / name)
                 removed += 1
     return removed
 
 
-def _folder(place: str) -> Path:
-    with _making:
-        known = _mine.get((os.getpid(), place))
-        if known is not None and known[0].is_dir():
-            return known[0]
-        remove_abandoned(Path(place))
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-        _mine[os.getpid(), place] = (folder, _lock(folder))
-        atexit.register(_remove, os.getpid(), folder)
-        return folder
+def _own_folder(place: str) -> Path:
+    with _creating:
+        key = (os.getpid(), place)
+        if key not in _owned or not _owned[key].is_dir():
+            remove_abandoned(Path(place))
+            _owned[key] = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=place))
+            _lock(_owned[key])
+            atexit.register(_remove, os.getpid(), _owned[key])
+        return _owned[key]
 
 
-def _lock(folder: Path) -> int | None:
-    """Lock the file that says who owns a folder, before it gets its name. Without locks there is no such file."""
-    draft = folder / f"{OWNER}.draft"
+def _lock(folder: Path) -> None:
+    """Create the locked owner file, which gets its name only when it is locked; without locks there is no such file.
+
+    The descriptor stays open, and the lock held, until the process ends.
+    """
+    draft = folder / f"{OWNER_FILE}.draft"
     descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         take_lock(descriptor)
         os.write(descriptor, _machine().encode())
-        draft.rename(folder / OWNER)
+        draft.rename(folder / OWNER_FILE)
     except OSError:
         os.close(descriptor)
-        return None
-    return descriptor
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Tell whether a folder is one of ours whose owner is gone."""
-    try:
+    """Tell whether a folder is this user's, and its owner ran on this machine and is gone."""
+    with suppress(OSError):  # also if there are no locks here
         found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            return False
-        descriptor = os.open(folder / OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        return take_lock(descriptor) and os.read(descriptor, 1000) == _machine().encode()
-    except OSError:  # there are no locks here
-        return False
-    finally:
-        os.close(descriptor)
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+            with os.fdopen(os.open(folder / OWNER_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as owner:
+                return take_lock(owner.fileno()) and owner.read(1000) == _machine().encode()
+    return False
 
 
-def _remove_all(folder: Path) -> None:
-    """Remove a folder, and last what says that it is ours: if something cannot be removed, the next process tries again."""
-    with suppress(OSError):
-        for entry in list(folder.iterdir()):
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            elif entry.name != OWNER:
-                entry.unlink(missing_ok=True)
-        if [entry.name for entry in folder.iterdir()] == [OWNER]:
-            shutil.rmtree(folder, ignore_errors=True)
+def _remove_content(folder: Path) -> None:
+    """Remove a folder, its owner file last: if something cannot be removed now, the next process tries again."""
+    storage = storage_at(folder)
+    for name in storage.list():
+        if name != OWNER_FILE:
+            storage.remove(name)
+    if list(storage.list()) == [OWNER_FILE]:
+        storage.remove("")
 
 
 def _machine() -> str:
-    """Return what tells this machine from others that may see the same folders."""
+    """Return a text that no other machine has which may see the same folders."""
     identity = ""
     with suppress(OSError):
         identity = Path("/etc/machine-id").read_text(encoding="ascii").strip()
@@ -109,4 +99,4 @@ def _machine() -> str:
 
 def _remove(process: int, folder: Path) -> None:
     if os.getpid() == process:  # not in a fork of it
-        shutil.rmtree(folder, ignore_errors=True)
+        storage_at(folder).remove("")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bigjoin.errors import SourceError, did_you_mean
 from bigjoin.index.changing import State
 from bigjoin.index.directory import EDGE, Index
-from bigjoin.index.lookup import UNKNOWN
+from bigjoin.index.lookup import NO_CODE
 from bigjoin.index.trie import Trie
 from bigjoin.index.values import take
 from bigjoin.index.versions import Versions
@@ -94,12 +94,12 @@ def changes(index: Index, versions: Versions, relation: str, coded: Coded, sourc
     """Return what updates come to for a relation; `window` is that of its rows, if it has one."""
     statistics, fate = index.statistics.relations[relation], Fate()
     if statistics.symmetric:
-        loops = (coded.src == coded.dst) & (coded.src != UNKNOWN)
+        loops = (coded.src == coded.dst) & (coded.src != NO_CODE)
         fate.loops, fate.absent = int((loops & coded.insert).sum()), int((loops & ~coded.insert).sum())
         fate.updates = int(loops.sum())
         coded = coded.where(~loops)
         coded = Coded(coded.updates, np.minimum(coded.src, coded.dst), np.maximum(coded.src, coded.dst))
-    unknown = (coded.src == UNKNOWN) | (coded.dst == UNKNOWN)  # deletions of ids that nobody knows
+    unknown = (coded.src == NO_CODE) | (coded.dst == NO_CODE)  # deletions of ids that nobody knows
     fate.absent += int(unknown.sum())
     fate.updates += int(unknown.sum())
     coded = coded.where(~unknown)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
-from bigjoin.index.run import Run, in_threads, in_turn
+from bigjoin.index.stage_runner import StageRunner, in_threads, in_turn
 from bigjoin.index.versions import Phase, begun
 from bigjoin.joins.batched import Batched
 from bigjoin.joins.bind import outputs
@@ -284,7 +284,7 @@ def _run(
     workers: int | None,
 ) -> tuple[FindChanges, list[tuple[int, bool, int]], list[dict[str, Any]]]:
     """Run a stage by an execution; return it as it was run, what it was asked, and the answers."""
-    run: Run = in_turn
+    run: StageRunner = in_turn
     tasks = 1
     if execution is Execution.COMPILED:
         run, tasks = in_threads, 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bigjoin.index.directory import Index
-from bigjoin.index.run import in_threads
+from bigjoin.index.stage_runner import in_threads
 from bigjoin.joins.executable import as_nest
 from bigjoin.query.optional import branches
 from bigjoin.query.query import Query

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.entries import ClockEntry, DomainEntry, Manifest, RelationEntry, RunEntry
-from bigjoin.index.lookup import UNKNOWN, Lookup
+from bigjoin.index.lookup import NO_CODE, CodeLookup
 from bigjoin.index.runs import Delta, Reading, write_deltas
 from bigjoin.index.versions import opened, register
 from bigjoin.storage.arrays import write_table
@@ -70,7 +70,7 @@ class Live:
         """Begin from an index as it was committed."""
         self.index = index
         self.versions = opened(index)
-        self.lookup = Lookup(index.dictionaries[VERTEX].ids)
+        self.lookup = CodeLookup(index.dictionaries[VERTEX].ids)
         if self.lookup.size >= NEW:
             raise BigjoinError(f"the graph {index.path} has {self.lookup.size:,} vertices: updates are for up to {NEW:,}")
         if self.window is not None:
@@ -185,17 +185,17 @@ def _with_tuples(relation: str, entry: RelationEntry, deltas: Mapping[Reading, D
 class _Fresh:
     """Ids that updates insert and the graph does not have yet: numbered for now, until it is known which of them stay."""
 
-    def __init__(self, lookup: Lookup, updates: Updates) -> None:
+    def __init__(self, lookup: CodeLookup, updates: Updates) -> None:
         self.lookup = lookup
         columns = [(column, lookup.codes(column)) for column in (updates.src, updates.dst)]
-        new = [column.filter(pa.array((codes == UNKNOWN) & updates.insert)) for column, codes in columns]
+        new = [column.filter(pa.array((codes == NO_CODE) & updates.insert)) for column, codes in columns]
         self.ids = pc.unique(pa.chunked_array([chunk for column in new for chunk in column.chunks], updates.src.type))
-        temporary = Lookup(self.ids)
+        temporary = CodeLookup(self.ids)
         for column, codes in columns:
-            missing = np.flatnonzero(codes == UNKNOWN)
+            missing = np.flatnonzero(codes == NO_CODE)
             if len(missing) and len(self.ids):
                 late = temporary.codes(column.take(pa.array(missing)))
-                codes[missing] = np.where(late == UNKNOWN, UNKNOWN, late + NEW)
+                codes[missing] = np.where(late == NO_CODE, NO_CODE, late + NEW)
         self.src, self.dst = (codes for _, codes in columns)
         """The codes of the ends of updates, from NEW on for ids that are new."""
         self.final: NDArray[np.int64] = np.empty(0, np.int64)

@@ -1,0 +1,148 @@
+"""The files of one version of an index, mapped when they are asked for. Nothing here is verified: `trust.py` does that.
+
+DIR/manifest.json            format version, domains, relations, size and checksums of every file
+DIR/build-<unique>/*.npy     offsets, values, ranks (NumPy)
+DIR/build-<unique>/*.arrow   ids and properties (Arrow IPC, uncompressed)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bigjoin.errors import IndexFormatError
+from bigjoin.index.entries import ColumnOrder, LevelEntry, Manifest, RelationEntry
+from bigjoin.index.manifest import read_manifest
+from bigjoin.index.shards import Shards
+from bigjoin.index.trie import Level, Trie
+from bigjoin.storage import FileStatus, Storage, StoredFile, storage_at
+from bigjoin.storage.arrays import array_in, table_in
+
+OFFSET_TYPES = ("int64",)
+RANK_TYPES = ("uint32", "uint64")
+
+
+@dataclass(frozen=True)
+class IndexFiles:
+    """The files that a manifest lists, or, while a build is in progress, those that it has written so far."""
+
+    path: Path
+    manifest: Manifest
+    verifies: bool = True
+    """Whether arrays are verified before anything reads them; if not, a damaged file may crash the process."""
+    leaves_out_runs: bool = False
+    """Whether the manifest's numbers of tuples count runs that it does not list any more."""
+    _files: dict[str, StoredFile] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def open(cls, path: Path | str, *, verify: bool = True) -> Self:
+        """Open a directory whose files have the sizes that its manifest says; raise IndexFormatError for any other."""
+        path = Path(path)
+        index = cls(path, read_manifest(path), verify)
+        for name, entry in index.manifest.files.items():
+            try:
+                size = index.storage.status(name).bytes
+            except OSError:
+                raise index.damaged(f"{name} is missing") from None
+            if size != entry.bytes:
+                raise index.damaged(f"{name} has {size} bytes instead of {entry.bytes}")
+        return index
+
+    @cached_property
+    def storage(self) -> Storage:
+        return storage_at(self.path)
+
+    @cached_property
+    def verified(self) -> set[tuple[str, str]]:
+        """The kinds and names of the parts that were verified for this object, so that their files are not looked at again."""
+        return set()
+
+    @cached_property
+    def base(self) -> Self:
+        """The index without its runs: what is compacted. It shares the mapped files."""
+        return replace(self, manifest=self.manifest.without_runs(), leaves_out_runs=True) if self.manifest.runs else self
+
+    def damaged(self, what: str) -> IndexFormatError:
+        """Return the error that says what is wrong with this index."""
+        return IndexFormatError(f"the index {self.path} is damaged: {what}; build the index again")
+
+    def gone(self, name: str) -> IndexFormatError:
+        """Return the error for a file that was there when the index was opened."""
+        return IndexFormatError(
+            f"{name} of the index {self.path} is gone: the graph was closed, or another version was committed and the old one "
+            "vacuumed; open the index again"
+        )
+
+    def file(self, name: str) -> StoredFile:
+        """Return a file, mapped once."""
+        if name not in self._files:
+            try:
+                self._files[name] = self.storage.map(name)
+            except FileNotFoundError:
+                raise self.gone(name) from None
+            except OSError as error:
+                raise self.damaged(f"{name} cannot be read ({error.strerror})") from None
+        return self._files[name]
+
+    def status(self, name: str) -> FileStatus:
+        """Return the status of a file; if it is mapped, the status that it had then."""
+        try:
+            return self._files[name].status if name in self._files else self.storage.status(name)
+        except OSError:
+            raise self.gone(name) from None
+
+    def array(self, name: str, types: Sequence[str]) -> NDArray[Any]:
+        """Return the array in a file, which must have one of some types."""
+        try:
+            array = array_in(self.file(name).content)
+        except Exception:  # NumPy may raise anything for a header that it did not write
+            raise self.damaged(f"{name} is not a NumPy file") from None
+        if array.dtype.name not in types or not array.dtype.isnative:
+            raise self.damaged(f"{name} holds {array.dtype} instead of {' or '.join(types)}")
+        return array
+
+    def table(self, names: Iterable[str], *columns: str) -> pa.Table:
+        """Return some columns of the tables in files, whose rows follow one another."""
+        parts = []
+        for name in names:
+            content = self.file(name).content
+            try:
+                parts.append(table_in(content).select(list(columns)))
+            except (pa.ArrowException, OSError, KeyError, ValueError):
+                raise self.damaged(f"{name} is not an Arrow file with {', '.join(columns)}") from None
+        try:
+            return pa.concat_tables(parts)
+        except pa.ArrowException:
+            raise self.damaged(f"{', '.join(names) or 'no files at all'} do not fit together") from None
+
+    def tries(self, entry: RelationEntry) -> dict[ColumnOrder, Trie]:
+        """Return all tries of a relation; column orders that share their files share a trie."""
+        made: dict[tuple[LevelEntry, ...], Trie] = {}
+        return {
+            columns: made.setdefault(order.levels, self.stored_trie(entry, columns)) for columns, order in entry.orders.items()
+        }
+
+    def stored_trie(self, entry: RelationEntry, columns: ColumnOrder) -> Trie:
+        """Return the trie of a relation in a column order that is stored."""
+        shards = Shards(self.manifest.shards, self.manifest.domains[entry.domains[columns[0]]].size)
+        levels = tuple(self._level(level) for level in entry.orders[columns].levels)
+        return Trie(levels, keyed=len(columns) > 1, shards=shards)
+
+    def _level(self, entry: LevelEntry) -> Level:
+        values = self.array(entry.values, (self.manifest.codes,))
+        if entry.range is not None:
+            first, last = entry.range
+            if last > len(values):
+                raise self.damaged(f"{entry.values} ends before {entry.range}")
+            values = values[first:last]
+        offsets = np.array([0, len(values)], np.int64) if entry.offsets is None else self.array(entry.offsets, OFFSET_TYPES)
+        if not len(offsets) or int(offsets[-1]) != len(values):
+            raise self.damaged(f"{entry.offsets or entry.values} and {entry.values} do not fit together")
+        return Level(offsets, values)

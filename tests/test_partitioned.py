@@ -31,7 +31,7 @@ from bigjoin.planner.agm import agm_bound
 from bigjoin.spark import choose, partitioned
 from bigjoin.spark.exchange import _ROW, RECEIPT
 from bigjoin.spark.job import Job
-from bigjoin.streaming.monitor import Watched
+from bigjoin.streaming.watched import Watched
 from tests.dataflow import Simulated
 
 PAPER = ["triangle", "4-clique", "diamond", "house", "5-clique"]

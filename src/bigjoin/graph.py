@@ -20,12 +20,15 @@ from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import check_definitions, materialize
 from bigjoin.query.query import Query
+from bigjoin.spark.count_here import count_here, is_small
 from bigjoin.spark.failures import told
 from bigjoin.spark.session import scratch_directory
-from bigjoin.streaming.compaction import settled, settled_in_place
-from bigjoin.streaming.initial import count_here, is_small
-from bigjoin.streaming.monitor import Epoch, Monitor, Watched
-from bigjoin.streaming.watch import Batches, check_checkpoint, read_file, telling
+from bigjoin.streaming.batches import Batches, KnownCounts, check_checkpoint, telling
+from bigjoin.streaming.compaction import compact_in_place, without_runs
+from bigjoin.streaming.epoch import Epoch
+from bigjoin.streaming.monitor import Monitor, Observer
+from bigjoin.streaming.update_files import read_file
+from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.window import Window
 from bigjoin.verbs import Verbs
 
@@ -112,7 +115,7 @@ class Graph(Verbs):
             self.index = Index.open(self.index.path, verify=self.index.verifies)
         identity = self.index.manifest.identity
         if self._compacted is None or self._compacted[0] != identity:
-            found = settled(self.index)
+            found = without_runs(self.index)
             if found.path == self.index.path:
                 self.index = found
                 return found
@@ -167,7 +170,7 @@ class Graph(Verbs):
         this version of the index: one that is built anew starts without it.
         """
         asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
-        self.index = settled_in_place(self.index)
+        self.index = compact_in_place(self.index)
         self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples
 
@@ -212,7 +215,7 @@ class Graph(Verbs):
         updates: DataFrame | Watchable,
         *,
         output: str | Path | None = None,
-        function: Callable[[Epoch], None] | None = None,
+        function: Observer | None = None,
         checkpoint: str | None = None,
         order: str | None = None,
         window: str | float | None = None,
@@ -243,35 +246,26 @@ class Graph(Verbs):
             raise BigjoinError("a window is a length and the column it is about: give both window= and time=")
         check_numbers(workers=workers, batch_size=batch_size)
         watched = watchable(asked, flags, listing=output is not None or function is not None)
-        where = checkpoint or (
-            f"{Path(output).absolute()}/_checkpoint" if output is not None else f"{self.index.path}.checkpoint"
-        )
+        folder = None if output is None else Path(output).absolute()
+        where = checkpoint or (f"{self.index.path}.checkpoint" if folder is None else f"{folder}/_checkpoint")
         self.index = Index.open(self.index.path, verify=self.index.verifies)
         if not adopt:
             check_checkpoint(self.index, where, frame.sparkSession)
         self._spark = self._spark or frame.sparkSession
-        batches = Batches(
-            str(self.index.path.absolute()),
+        monitor = monitor_of(
+            self,
             watched,
-            where,
-            {},
-            output=None if output is None else str(Path(output).absolute()),
+            RunOptions(strategy=strategy, workers=workers, batch_size=batch_size),
+            output=folder,
             order=order,
-            window=None if window is None or time is None else (time, window),
-            strategy=self._strategy_for_updates(strategy, watched, workers),
-            workers=workers,
-            batch_size=batch_size,
-            adopt=adopt,
-            function=function,
-            verify=self.index.verifies,
+            window=None if window is None or time is None else Window(time, window),
         )
-        first = batches.monitor(lambda: self.spark)
-        first.initial = partial(self._counted, spark=lambda: self.spark)
-        with first.writing() as live:  # a mistake is an error here, and not a stream that fails
+        with monitor.writing() as live:  # so that mistakes are errors here, and not a stream that fails
             self.index = live.index
-            epoch = live.index.epoch
-        batches.counts = {str(one.query): (epoch, first.counts[name]) for name, one in watched.items()}
+        counts = {str(one.query): monitor.counts[name] for name, one in watched.items()}
+        monitor.initial = KnownCounts(self.index.epoch, counts)
         self._is_watched = True
+        batches = Batches(monitor, where, adopt=adopt, function=function)
         stream = frame.writeStream.foreachBatch(batches).option("checkpointLocation", where)
         return telling((stream.trigger(**trigger) if trigger else stream).start())
 
@@ -321,7 +315,7 @@ def monitor_of(
     check_numbers(workers=run["workers"], batch_size=run["batch_size"])
     session = spark or (lambda: graph.spark)
     return Monitor(
-        graph.index.path,
+        graph.index.path.absolute(),
         watched,
         spark=session,
         initial=partial(graph._counted, spark=session),

@@ -113,7 +113,7 @@ def _build(
     from bigjoin.index.writer import verify as verify_index
     from bigjoin.indexing import build_index, run_for
     from bigjoin.materialize import definitions, materialize
-    from bigjoin.streaming.compaction import settled_in_place
+    from bigjoin.streaming.compaction import compact_in_place
 
     check_target(directory)
     if name in options.relations:
@@ -129,7 +129,7 @@ def _build(
         spark = partial(start_spark, options, report)
         if before is not None and queries and _only_adds(before, directory, build, undirected=options.undirected):
             run = run_for(before, spark, report.share)
-            built = materialize(settled_in_place(before), queries, run, part=part_size, progress=report.stage)
+            built = materialize(compact_in_place(before), queries, run, part=part_size, progress=report.stage)
         else:
             built = build_index(
                 source if before is not None else {name: source, **options.relations},

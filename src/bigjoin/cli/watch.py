@@ -17,7 +17,8 @@ from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.languages import parse
 
 if TYPE_CHECKING:
-    from bigjoin.streaming.monitor import Epoch, Watched
+    from bigjoin.streaming.epoch import Epoch
+    from bigjoin.streaming.watched import Watched
 
 _PATH = click.Path(path_type=Path)
 _UPDATES = "A folder of CSV, JSON or Parquet files, one for each epoch."
@@ -55,7 +56,7 @@ def watch(
     """
     from bigjoin.graph import Graph, monitor_of
     from bigjoin.index.manifest import is_vacant
-    from bigjoin.streaming.watch import watch_folder
+    from bigjoin.streaming.update_files import watch_folder
     from bigjoin.streaming.window import Window
 
     watched = _watched(query, options, listing=output is not None)
@@ -137,7 +138,7 @@ def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> di
 def _begin_empty(path: Path, folder: Path, options: Options, *, left_out: str | None) -> None:
     """Build the index of an empty graph, with the columns of the first file of updates but for one that orders them."""
     from bigjoin.indexing import build_index
-    from bigjoin.streaming.watch import empty_like, updates_in
+    from bigjoin.streaming.update_files import empty_like, updates_in
 
     files = updates_in(folder)
     if not files:

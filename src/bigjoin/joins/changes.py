@@ -13,8 +13,8 @@ from bigjoin.joins.bind import Output
 from bigjoin.kernels.report import report_forms
 from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
 
-CHANGE = "change"
-"""The column that tells a match that was created (+1) from one that was destroyed (-1)."""
+CHANGE_COLUMN = "change"
+"""The column that is +1 for a match that was created, and -1 for one that was destroyed."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Signed:
 
 def with_change(schema: pa.Schema) -> pa.Schema:
     """Return the columns of signed matches, given those of matches."""
-    return pa.schema([pa.field(CHANGE, pa.int8()), *schema])
+    return pa.schema([pa.field(CHANGE_COLUMN, pa.int8()), *schema])
 
 
 def changed(plan: DeltaPlan, dq: DeltaQuery, found: Codes) -> Iterator[Codes]:

@@ -25,8 +25,8 @@ from bigjoin.dataflow.operators import Tally
 from bigjoin.dataflow.waiting import WaitingFile
 from bigjoin.defaults import WORKERS_PER_CORE
 from bigjoin.index.directory import Index
+from bigjoin.index.phase import Phase
 from bigjoin.index.trie import Codes
-from bigjoin.index.versions import Phase
 from bigjoin.joins.bind import BoundPlan, bind
 from bigjoin.joins.changes import Signed, with_change
 from bigjoin.kernels.jit import compilations

@@ -30,6 +30,7 @@ from bigjoin.planner import count_plan, delta_plan, factorized_plan, plan
 from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.statistics import assumed_graph
 from bigjoin.spark import shared
+from bigjoin.streaming import compaction as compaction_module
 from bigjoin.streaming import find
 from bigjoin.streaming.find import Execution
 from bigjoin.streaming.monitor import Monitor
@@ -112,8 +113,8 @@ COMPACTION = {"compacted": 1 << 60, "in runs": 1}
 def follow(seed, execution, compaction, folder, monkeypatch, spark=None):
     """Run a history that is drawn, listing and counting what its epochs change, and compare each with the model."""
     monkeypatch.setattr(compact, "ALONE", 0)
-    monkeypatch.setattr(compaction, "MIN_COMPACTED_TUPLES", 0 if compaction == "compacted" else 1 << 60)
-    monkeypatch.setattr(compaction, "COMPACTION_RATIO", COMPACTION[compaction])
+    monkeypatch.setattr(compaction_module, "MIN_COMPACTED_TUPLES", 0 if compaction == "compacted" else 1 << 60)
+    monkeypatch.setattr(compaction_module, "COMPACTION_RATIO", COMPACTION[compaction])
     if execution == "compiled, too large":
         on_batches(monkeypatch)
     random = Random(seed)

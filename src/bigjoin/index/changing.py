@@ -141,9 +141,8 @@ class ChangingTrie:
 
     def _rewrite(self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool) -> int:
         """Do the same for wider tuples: gather all below the changed nodes, and write their levels."""
-        owner, known = self.tuples_below(nodes.astype(np.int64))
         changed = np.repeat(np.arange(len(nodes)), np.diff(starts))
-        every = [np.concatenate(pair) for pair in zip((owner, *known), (changed, *columns), strict=True)]
+        every = [np.concatenate(pair) for pair in zip(self.tuples_below(nodes), (changed, *columns), strict=True)]
         order = np.lexsort(every[::-1])
         every = [column[order] for column in every]
         if not insert:  # a deleted tuple is there twice: as a known one, and in the delta
@@ -157,17 +156,10 @@ class ChangingTrie:
         self.longest = max(self.longest, int(np.diff(level.offsets).max(initial=0)))
         return first
 
-    def tuples_below(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Codes]]:
-        """Return all tuples below some nodes, column by column, and before them the number of the node of each tuple."""
-        owner = np.arange(len(nodes))
-        found: list[Codes] = []
-        for offsets, values in self.levels:
-            starts = offsets.filled[nodes]
-            lengths = offsets.filled[nodes + 1] - starts
-            nodes = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
-            owner = np.repeat(owner, lengths)
-            found = [*(np.repeat(column, lengths) for column in found), values.filled[nodes]]
-        return owner, found
+    def tuples_below(self, nodes: NDArray[Any]) -> list[Codes]:
+        """Return all tuples below some nodes, column by column, each after the number of its node."""
+        below = Trie(self.compact(nodes))
+        return below.tuples(np.arange(len(below)))
 
     def _sweep(self) -> None:
         """Drop superseded lists."""

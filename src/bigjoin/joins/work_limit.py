@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from bigjoin.errors import BigjoinError, shown
 from bigjoin.joins.bind import Relations
 from bigjoin.joins.sampled import expected_candidates
-from bigjoin.query.nest import Term, nest_of
+from bigjoin.query.nest import CountPlan, Term, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 
@@ -19,15 +19,15 @@ MAX_CANDIDATES_VARIABLE = "BIGJOIN_MOST_CANDIDATES"
 """The environment variable that sets another limit."""
 
 
-def term_of(plan: Plan) -> Term:
-    """Return a plan as loops, each inside the one before."""
-    return Term(1, nest_of(plan), plan.attributes)
+def as_loops(plan: Plan) -> CountPlan:
+    """Return a plan as a count of its matches by loops, each inside the one before."""
+    return CountPlan(plan.query, (Term(1, nest_of(plan), plan.attributes),))
 
 
-def check_work(query: Query, terms: Iterable[tuple[Term, Query, Relations]]) -> None:
-    """Refuse to count a query by terms that are expected to look at more candidates than the limit."""
+def check_work(query: Query, counts: Iterable[tuple[CountPlan, Relations]]) -> None:
+    """Refuse to count a query by plans that are expected to look at more candidates than the limit."""
     limit = _limit()
-    expected = sum(expected_candidates(*term) for term in terms)
+    expected = sum(expected_candidates(term, plan.query, index) for plan, index in counts for term in plan.terms)
     if expected > limit:
         raise BigjoinError(
             f"counting {shown(query, 120)} for this epoch means looking at about {expected:.2g} candidates, and the limit is "

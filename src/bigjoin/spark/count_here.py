@@ -8,7 +8,7 @@ from functools import partial
 from bigjoin.index.directory import Index
 from bigjoin.index.run import in_threads
 from bigjoin.joins.compiled import Range
-from bigjoin.joins.work_limit import check_work, term_of
+from bigjoin.joins.work_limit import as_loops, check_work
 from bigjoin.planner import count_plan, plan
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
@@ -33,8 +33,7 @@ def count_here(index: Index, query: Query) -> int:
 def _count(index: Index, query: Query) -> int:
     known = index.statistics
     job = shared.prepare_count(count_plan(query, known), index, tasks=COUNT_THREADS, plan=partial(plan, query, known))
-    terms = [term_of(job.plan)] if isinstance(job.plan, Plan) else job.plan.terms
-    check_work(query, [(term, job.plan.query, index) for term in terms])
+    check_work(query, [(as_loops(job.plan) if isinstance(job.plan, Plan) else job.plan, index)])
 
     def count(ranges: Sequence[Sequence[Range]]) -> int:
         return sum(times * counting.count(mine) for (times, counting), mine in zip(job.terms(), ranges, strict=True))

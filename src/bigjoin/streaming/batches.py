@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -67,8 +66,12 @@ def telling(query: StreamingQuery) -> StreamingQuery:
 
     class Watching(kind):  # type: ignore[misc]
         def awaitTermination(self, *arguments: Any, **named: Any) -> bool | None:  # noqa: N802 - Spark's name
-            with _stream_failures():
+            try:
                 return cast("bool | None", super().awaitTermination(*arguments, **named))
+            except Exception as failure:
+                if (error := _meaning(failure)) is None:
+                    raise
+                raise error from failure
 
         def exception(self) -> StreamingQueryException | None:
             failure = super().exception()
@@ -85,16 +88,6 @@ class StreamError(BigjoinError, StreamingQueryException):
     def __init__(self, message: str) -> None:
         StreamingQueryException.__init__(self, message)
         BigjoinError.__init__(self, message)
-
-
-@contextmanager
-def _stream_failures() -> Iterator[None]:
-    try:
-        yield
-    except Exception as failure:
-        if (meant := _meaning(failure)) is None:
-            raise
-        raise meant from failure
 
 
 def _meaning(failure: Exception) -> StreamError | None:

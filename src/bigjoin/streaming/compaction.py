@@ -10,7 +10,7 @@ from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.trust import notes_kept
 from bigjoin.index.versions import Versions, versions_of
-from bigjoin.index.writer import building, locked, remove_old, writing
+from bigjoin.index.writer import Writer, building, locked, remove_old, writing
 from bigjoin.ingest.compact import compact, forgets_vertices
 from bigjoin.spark.session import scratch_directory
 
@@ -36,8 +36,17 @@ def is_worn(index: Index) -> bool:
 def commit_compacted(index: Index, versions: Versions) -> Index:
     """Commit an index with its runs in its tries; the caller holds the lock."""
     with building(index.path) as writer:
-        manifest = compact(index, versions, writer.folder)
-        return writer.commit(manifest, kept=manifest.in_use(index.manifest.files), verified=index.verifies)
+        return _commit(index, versions, writer)
+
+
+def _commit(index: Index, versions: Versions, writer: Writer) -> Index:
+    manifest = compact(index, versions, writer.folder)
+    kept = manifest.in_use(index.manifest.files)
+    if writer.path != index.path:
+        with notes_kept(index):
+            for name in kept:
+                writer.storage.adopt(name, index.storage, name)
+    return writer.commit(manifest, kept=kept, verified=index.verifies)
 
 
 def without_runs(index: Index) -> Index:
@@ -47,15 +56,8 @@ def without_runs(index: Index) -> Index:
     if os.access(index.path, os.W_OK):
         with suppress(BigjoinError):  # another process is writing it, or has written it
             return compact_in_place(index)
-    versions = versions_of(index, index.runs)
-    scratch = scratch_directory("compacted") / "index"
-    with writing(scratch) as writer:
-        manifest = compact(index, versions, writer.folder)
-        kept = manifest.in_use(index.manifest.files)
-        with notes_kept(index):
-            for name in kept:
-                writer.storage.adopt(name, index.storage, name)
-        return writer.commit(manifest, kept=kept, verified=index.verifies)
+    with writing(scratch_directory("compacted") / "index") as writer:
+        return _commit(index, versions_of(index, index.runs), writer)
 
 
 def compact_in_place(index: Index) -> Index:

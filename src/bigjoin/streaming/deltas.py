@@ -107,9 +107,9 @@ def relation_delta(
         return _RowUpdates(index, versions, relation, fate, window).delta(coded, source)
     present = np.zeros(len(coded), np.bool_)
     present[coded.known] = versions.holds((relation, 2), [*np.compress(coded.known, coded.ends, axis=1)])
-    pairs = normalise_pairs(coded.keys, coded.insert, present)
-    fate.add(pairs.fate)
-    return RelationDelta(fate, Delta(*(np.take(coded.ends, at, axis=1) for at in (pairs.deleted, pairs.inserted))))
+    deleted, inserted, of_pairs = normalise_pairs(coded.keys, coded.insert, present)
+    fate.add(of_pairs)
+    return RelationDelta(fate, Delta(np.take(coded.ends, deleted, axis=1), np.take(coded.ends, inserted, axis=1)))
 
 
 class _RowUpdates:
@@ -132,15 +132,13 @@ class _RowUpdates:
             self.fate.late += int(late.sum())
             coded, given = coded.where(~late), given.filter(pa.array(~late))
         deleted, pending = self._deleted(coded, given)
-        if self.window is not None:
-            expired = self.window.expire(deleted[2])
-            self.fate.expired += expired.shape[1]
-            deleted = np.concatenate([deleted, expired], axis=1)
         new = given.take(pa.array(pending))
         numbers = np.arange(self.next_row, self.next_row + len(pending))
         inserted = np.concatenate([np.take(coded.ends, pending, axis=1), [numbers]])
         if self.window is not None:
-            self.window.add(new, inserted)
+            expired = self.window.slide(deleted[2], new, inserted)
+            self.fate.expired += expired.shape[1]
+            deleted = np.concatenate([deleted, expired], axis=1)
         self.fate.inserted += len(pending)
         self.fate.deleted += deleted.shape[1]
         return RelationDelta(self.fate, self._pairs(deleted, inserted), Delta(deleted, inserted), new)

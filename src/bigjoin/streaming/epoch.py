@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,17 +12,15 @@ from bigjoin.streaming.find import FoundChanges
 from bigjoin.streaming.updates import Fate
 
 
-@dataclass
-class QueryChanges:
+@dataclass(kw_only=True)
+class QueryChanges(FoundChanges):
     """What an epoch changed in one query's result."""
 
-    created: int
-    destroyed: int
     count: int
     """How many matches there are after the epoch."""
     epoch: int
-    files: tuple[Path, ...] = ()
-    schema: pa.Schema | None = None
+    schema: pa.Schema | None
+    """The columns of the matches, if they were listed."""
 
     @property
     def table(self) -> pa.Table:
@@ -43,7 +40,6 @@ class Epoch:
     fate: Fate
     queries: dict[str, QueryChanges] = field(default_factory=dict)
     seconds: float = 0.0
-    found: dict[str, FoundChanges] = field(default_factory=dict)
 
     @property
     def _only(self) -> QueryChanges:

@@ -30,10 +30,9 @@ from bigjoin.joins.bind import outputs
 from bigjoin.joins.changes import CHANGE_COLUMN, Signed, with_change
 from bigjoin.joins.compiled import Counting, Listing
 from bigjoin.joins.generic_join import TooManyPrefixesError
-from bigjoin.joins.work_limit import check_work, term_of
+from bigjoin.joins.work_limit import as_loops, check_work
 from bigjoin.query.delta import DeltaPlan, DeltaQuery
-from bigjoin.query.nest import Term
-from bigjoin.query.query import Query
+from bigjoin.query.nest import CountPlan
 from bigjoin.spark import results
 from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.matches import MatchFile, schema_of
@@ -94,8 +93,8 @@ class FoundChanges:
 
     created: int = 0
     destroyed: int = 0
-    files: list[tuple[Path, int]] = field(default_factory=list)
-    """Files of signed matches, and their rows."""
+    files: list[Path] = field(default_factory=list)
+    """Of signed matches."""
     runs: list[results.Ran] = field(default_factory=list)
     """The figures of counts in rounds."""
 
@@ -111,7 +110,8 @@ class DeltaReceipt:
 
     matches: str
     """As text, because a count may exceed 64 bits."""
-    files: tuple[tuple[str, int], ...] = ()
+    file: str | None = None
+    """Where they are, if they were listed."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,7 @@ class FindChanges:
         """Return the change that a delta query's matches stand for; only the sum over all delta queries is a whole number."""
         if self.folder is not None:
             return Fraction(signed.sign * found)
-        divisor = signed.dq.nests.divisor if self.form is Form.NESTS and signed.dq.nests is not None else 1
-        return Fraction(signed.sign * signed.each * found, divisor)
+        return Fraction(signed.sign * signed.each * found, _loops_of(self.form, signed.dq).divisor)
 
     def _count(self, signed: Signed, share: int) -> DeltaReceipt:
         total = 0
@@ -156,7 +155,7 @@ class FindChanges:
         finally:
             if file is not None:
                 file.close()
-        return DeltaReceipt("0") if file is None else DeltaReceipt(str(file.rows), ((str(file.path), file.rows),))
+        return DeltaReceipt("0") if file is None else DeltaReceipt(str(file.rows), str(file.path))
 
 
 _Loops = TypeVar("_Loops", Counting, Listing)
@@ -168,18 +167,16 @@ def _executables(loops: type[_Loops], form: Form, dq: DeltaQuery, phase: Phase) 
     Loops that are too large to be compiled are executed on batches.
     """
     if form is not Form.BATCHES:
-        terms, query = _terms(form, dq)
-        compiled = [loops(term, query, phase) for term in terms]
+        plan = _loops_of(form, dq)
+        compiled = [loops(term, plan.query, phase) for term in plan.terms]
         if not any(one.generator.is_too_large for one in compiled):
-            return [(term.times, one) for term, one in zip(terms, compiled, strict=True)]
+            return [(term.times, one) for term, one in zip(plan.terms, compiled, strict=True)]
     return [(1, Batched(dq.plan, phase, most=MAX_PREFIXES_ON_BATCHES if form is Form.BATCHES else inf))]
 
 
-def _terms(form: Form, dq: DeltaQuery) -> tuple[Sequence[Term], Query]:
-    """Return the loops of a delta query, and the query that they are for."""
-    if form is Form.NESTS and dq.nests is not None:
-        return dq.nests.terms, dq.nests.query
-    return [term_of(dq.plan)], dq.plan.query
+def _loops_of(form: Form, dq: DeltaQuery) -> CountPlan:
+    """Return the loops that a delta query is compiled to."""
+    return dq.nests if form is Form.NESTS and dq.nests is not None else as_loops(dq.plan)
 
 
 def find_changes(
@@ -255,15 +252,14 @@ def _find_by_sharing(
         run, shares = partial(run_tasks, spark), options.workers or parallelism(spark)
     form = _form(execution, work, phases, counts=folder is None)
     if folder is None and form is not Form.BATCHES:
-        bound = [(*_terms(form, signed.dq), phases[signed.insert]) for signed in work]
-        check_work(plan.query, [(term, query, phase) for terms, query, phase in bound for term in terms])
+        check_work(plan.query, [(_loops_of(form, signed.dq), phases[signed.insert]) for signed in work])
     stage = FindChanges(phases, None if folder is None else str(folder), form, shares)
     items = [(signed, share) for signed in work for share in range(shares)]
     net = [Fraction(), Fraction()]
     for (signed, _), answer in zip(items, run(stage, items), strict=True):
         receipt = from_json(DeltaReceipt, answer)
         net[signed.insert] += stage.change(signed, int(receipt.matches))
-        found.files += [(Path(file), rows) for file, rows in receipt.files]
+        found.files += [Path(receipt.file)] if receipt.file is not None else []
     for change in net:  # a phase either creates or destroys, unless there are negated atoms, which consolidates
         assert change.denominator == 1, "a sum of counts is not divisible by the symmetry it was counted with"
         found.add(int(change))
@@ -284,7 +280,7 @@ def _find_in_rounds(plan: DeltaPlan, phases: Phases, folder: Path | None, option
         else:
             parts = results.write(spark, replace(job, signed=signed), strategy.run, folder, ".parquet")
             found.add(signed.sign * sum(rows for _, rows in parts))
-            found.files += parts
+            found.files += [file for file, _ in parts]
 
 
 def _consolidate(found: FoundChanges, schema: pa.Schema, folder: Path) -> None:
@@ -292,17 +288,17 @@ def _consolidate(found: FoundChanges, schema: pa.Schema, folder: Path) -> None:
     if not found.files:
         return
     columns = [name for name in schema.names if name != CHANGE_COLUMN]
-    tables = [_with_columns(pq.read_table(file, partitioning=None), schema) for file, _ in found.files]
+    tables = [_with_columns(pq.read_table(file, partitioning=None), schema) for file in found.files]
     keyed = pa.concat_tables(tables).group_by(columns).aggregate([(CHANGE_COLUMN, "sum")])
     changes = keyed[f"{CHANGE_COLUMN}_sum"].to_numpy()
     rows = np.repeat(np.arange(len(changes)), np.abs(changes))
     signs = pa.array(np.sign(changes[rows]).astype(np.int8))
     net = keyed.select(columns).take(pa.array(rows)).add_column(0, CHANGE_COLUMN, signs).cast(schema)
-    for file, _ in found.files:
+    for file in found.files:
         file.unlink()
     found.created, found.destroyed = int(changes[changes > 0].sum()), int(-changes[changes < 0].sum())
-    found.files = [(_new_part(folder), len(net))] if len(net) else []
-    for file, _ in found.files:
+    found.files = [_new_part(folder)] if len(net) else []
+    for file in found.files:
         pq.write_table(net, file)
 
 

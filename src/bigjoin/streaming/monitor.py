@@ -179,11 +179,11 @@ class Monitor:
                     where = self._scratch if self._output is None else self._output.path
                     raise OutputError(f"the matches cannot be written to {where}: {reason(error)}") from error
             count = self.counts[name] + found.created - found.destroyed
-            paths, schema = tuple(file for file, _ in found.files), schemas[name] if folder is not None else None
-            changes = QueryChanges(found.created, found.destroyed, count, epoch.number, paths, schema)
+            schema = None if folder is None else schemas[name]
+            changes = QueryChanges(**vars(found), count=count, epoch=epoch.number, schema=schema)
             if folder is not None and self._output is None:  # the matches last as long as the changes that name them
                 weakref.finalize(changes, shutil.rmtree, folder, ignore_errors=True)
-            epoch.queries[name], epoch.found[name] = changes, found
+            epoch.queries[name] = changes
         if self._output is not None:
             self._output.seal(folders, schemas)
         return epoch
@@ -207,7 +207,7 @@ class Monitor:
         self.live = live
         for name, changes in epoch.queries.items():
             folder = self._output.path / self._output.folder(name, epoch.number)
-            changes.files = tuple(folder / file.name for file in changes.files)
+            changes.files = [folder / file.name for file in changes.files]
 
     def _reported(self, manifest: Manifest, epoch: Epoch, ledger: LedgerEntry | None) -> Manifest:
         """Return a manifest with the counts, the ledger's entry, and the list of outputs to be finished.

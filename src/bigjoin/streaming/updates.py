@@ -138,17 +138,13 @@ def _are_insertions(column: pa.ChunkedArray, name: str, source: str) -> NDArray[
     return np.asarray(inserts)
 
 
-@dataclass(frozen=True)
-class PairDelta:
-    """The effect of updates on a set of pairs, as the numbers of the updates that delete a pair and that insert one."""
+def normalise_pairs(
+    keys: NDArray[Any], insert: NDArray[np.bool_], present: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Fate]:
+    """Return the numbers of the updates that delete a pair, and of those that insert one, and what became of them all.
 
-    deleted: NDArray[np.int64]
-    inserted: NDArray[np.int64]
-    fate: Fate
-
-
-def normalise_pairs(keys: NDArray[Any], insert: NDArray[np.bool_], present: NDArray[np.bool_]) -> PairDelta:
-    """Return the true delta of updates, given the key of each one's pair and whether that pair is there before."""
+    `keys` has the key of each update's pair, and `present` whether that pair is there before.
+    """
     order = np.argsort(keys, kind="stable")
     keys, insert, present = keys[order], insert[order], present[order]
     differs = keys[1:] != keys[:-1]
@@ -163,4 +159,4 @@ def normalise_pairs(keys: NDArray[Any], insert: NDArray[np.bool_], present: NDAr
         absent=int((~insert & ~before).sum()),
     )
     fate.cancelled = fate.updates - fate.inserted - fate.deleted - fate.present - fate.absent
-    return PairDelta(np.sort(order[deleted]), np.sort(order[inserted]), fate)
+    return np.sort(order[deleted]), np.sort(order[inserted]), fate

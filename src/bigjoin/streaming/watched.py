@@ -1,21 +1,28 @@
-"""A watched query: its delta plans, and the columns of its signed matches."""
+"""Watched queries: which queries can be watched, their delta plans, and the columns of their signed matches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
+from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.index.directory import Index
+from bigjoin.index.entries import NAME
 from bigjoin.joins.bind import outputs
 from bigjoin.joins.changes import with_change
+from bigjoin.languages import Flags, parse, refine
 from bigjoin.planner import delta_plan
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.optional import branches
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.spark.matches import schema_of
+
+Watchable: TypeAlias = "str | Query | Mapping[str, str | Query]"
+"""A query, or queries by name."""
 
 
 @dataclass(frozen=True)
@@ -37,3 +44,21 @@ class Watched:
             fields = schema_of(outputs(plan.query, order, index), len(order))
             known = {**{field.name: field for field in fields}, **known}
         return with_change(pa.schema([known[name] for name in self.query.columns]))
+
+
+def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict[str, Watched]:
+    """Return queries by name, ready to be watched; raise QueryError for those that cannot be."""
+    named = queries if isinstance(queries, Mapping) else {} if queries is None else {"": queries}
+    found = {}
+    for name, query in named.items():
+        asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
+        if name and name != asked.name and not NAME.fullmatch(name):
+            raise BigjoinError(f"{name!r} cannot name a query: use letters, digits and _")
+        if asked.deduplicate and asked.projects:
+            raise QueryError("deduplicated rows cannot be watched: how often a row is there would have to be kept")
+        if taken := {"change", "epoch"} & set(asked.columns):
+            raise QueryError(f"{min(taken)!r} is a column of every watch's output", hint="give the attribute another name")
+        if not asked.head:
+            raise QueryError(f"the head of {asked.name!r} is empty, so matches have no columns", hint="list attributes")
+        found[name or asked.name] = Watched(asked, listing)
+    return found

@@ -36,10 +36,7 @@ class Window:
         """The latest time seen in a committed epoch, in the unit of the column."""
         self.times: Times = np.empty(0)
         self.rows: EventRows = np.empty((3, 0), np.int64)
-        self.next_clock: float | None = None
-        self.added: list[tuple[Times, EventRows]] = []
-        self.expired = 0
-        self.deleted: NDArray[np.int64] = np.empty(0, np.int64)
+        self.undo()
 
     def __reduce__(self) -> tuple[type[Window], tuple[str, str | float, str]]:
         """Leave the rows behind when the window travels: the other process loads them."""
@@ -58,21 +55,20 @@ class Window:
         if self.length <= 0:
             raise BigjoinError(f"a window of {self.asked!r} holds nothing: its length must be above zero")
         trie = versions.order((self.relation, 3), (0, 1, 2))
-        src, others = trie.tuples_below(trie.places[Moment.BEFORE].filled.astype(np.int64))
-        rows = np.stack([src, *others], dtype=np.int64, casting="unsafe")
+        rows = np.stack(trie.tuples_below(trie.places[Moment.BEFORE].filled)).astype(np.int64)
         if relation.symmetric:
             rows = np.compress(rows[0] < rows[1], rows, axis=1)
-        self._set_rows(_times(take(columns[self.column], rows[2])), rows)
-        clock = index.manifest.clock
+        times, clock = _times(take(columns[self.column], rows[2])), index.manifest.clock
         is_mine = clock is not None and (clock.relation, clock.column) == (self.relation, self.column)
-        self.clock = _latest(clock.at if clock is not None and is_mine else None, self.times)
-        self.undo()
+        self.clock = _latest(clock.at if clock is not None and is_mine else None, times)
+        self._set_rows(times, rows)
 
     def _set_rows(self, times: Times, rows: EventRows) -> None:
         if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
             times, rows = times[order], np.take(rows, order, axis=1)
         self.times, self.rows = times, rows
+        self.undo()
 
     def note(self, given: pa.Table, insert: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Advance the clock to the latest insertion of an epoch, and tell which of its updates are too old."""
@@ -85,31 +81,26 @@ class Window:
             return np.zeros(len(times), np.bool_)
         return np.asarray(times <= self.next_clock - self.length)
 
-    def expire(self, deleted: NDArray[np.int64]) -> EventRows:
-        """Return the rows that leave the window, except those that are deleted anyway."""
-        self.deleted = deleted
-        self.expired = int(self._is_old(self.times).sum())  # they are sorted
-        old = self.rows[:, : self.expired]
-        return np.compress(~np.isin(old[2], deleted), old, axis=1)
-
-    def add(self, given: pa.Table, rows: EventRows) -> None:
-        """Note the rows that the epoch inserts."""
-        self.added.append((_times(given[self.column]), rows))
+    def slide(self, deleted: NDArray[np.int64], given: pa.Table, inserted: EventRows) -> EventRows:
+        """Take the rows that an epoch inserts, and return those that expire, except for the deleted ones (by number)."""
+        old = int(self._is_old(self.times).sum())  # they are sorted
+        expired = np.compress(~np.isin(self.rows[2, :old], deleted), self.rows[:, :old], axis=1)
+        times = np.concatenate([self.times[old:], _times(given[self.column])])
+        rows = np.concatenate([self.rows[:, old:], inserted], axis=1)
+        if len(deleted):
+            kept = ~np.isin(rows[2], deleted)
+            times, rows = times[kept], np.compress(kept, rows, axis=1)
+        self.next_times, self.next_rows = times, rows
+        return expired
 
     def advance(self, final_codes: Callable[[EventRows], EventRows]) -> None:
         """Go on from a committed epoch, in which new ids have got their final codes."""
         self.clock = self.next_clock
-        times = np.concatenate([self.times[self.expired :], *(times for times, _ in self.added)])
-        rows = np.concatenate([self.rows[:, self.expired :], *(rows for _, rows in self.added)], axis=1)
-        if len(self.deleted):
-            kept = ~np.isin(rows[2], self.deleted)
-            times, rows = times[kept], np.compress(kept, rows, axis=1)
-        self._set_rows(times, final_codes(rows))
-        self.undo()
+        self._set_rows(self.next_times, final_codes(self.next_rows))
 
     def undo(self) -> None:
         """Forget what an epoch that is not committed would have changed."""
-        self.next_clock, self.added, self.expired, self.deleted = self.clock, [], 0, np.empty(0, np.int64)
+        self.next_clock, self.next_times, self.next_rows = self.clock, self.times, self.rows
 
 
 def _only_relation(index: Index, column: str) -> str:

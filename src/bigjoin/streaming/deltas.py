@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from bigjoin.index.trie import Trie
 from bigjoin.index.values import take
 from bigjoin.index.versions import Versions
 from bigjoin.ingest.columns import cast
-from bigjoin.streaming.updates import RELATION_COLUMN, Fate, Updates, normalise_pairs
+from bigjoin.streaming.updates import RELATION_COLUMN, Fate, normalise_pairs
 from bigjoin.streaming.window import Window
 
 FIRST_NEW_CODE = 1 << 31
@@ -34,15 +34,13 @@ Integers: TypeAlias = NDArray[np.int64]
 class CodedUpdates:
     """Updates of one relation, with the codes of their sources and targets as the two rows of an array."""
 
-    updates: Updates
     ends: Integers
+    insert: NDArray[np.bool_]
+    properties: pa.Table
+    ordered: bool
 
     def __len__(self) -> int:
-        return len(self.ends[0])
-
-    @property
-    def insert(self) -> NDArray[np.bool_]:
-        return self.updates.insert
+        return len(self.insert)
 
     @property
     def keys(self) -> NDArray[np.uint64]:
@@ -55,7 +53,10 @@ class CodedUpdates:
 
     def where(self, kept: NDArray[np.bool_]) -> CodedUpdates:
         """Return the updates that a mask keeps."""
-        return self if kept.all() else CodedUpdates(self.updates.take(kept), np.compress(kept, self.ends, axis=1))
+        if kept.all():
+            return self
+        properties = self.properties.take(pa.array(np.flatnonzero(kept)))
+        return CodedUpdates(np.compress(kept, self.ends, axis=1), self.insert[kept], properties, self.ordered)
 
 
 @dataclass
@@ -69,14 +70,16 @@ class RelationDelta:
     """Of the rows that are inserted."""
 
 
-def by_relation(updates: Updates, relations: Sequence[str], source: str, kept: Collection[str] = ()) -> dict[str, Integers]:
-    """Return the numbers of each relation's updates, by the column that names it unless that is a property of edges."""
-    if RELATION_COLUMN not in updates.properties.column_names or (len(relations) == 1 and RELATION_COLUMN in kept):
+def by_relation(
+    coded: CodedUpdates, relations: Sequence[str], source: str, kept: Collection[str] = ()
+) -> dict[str, CodedUpdates]:
+    """Return the updates of each relation, by the column that names it unless that is a property of edges."""
+    if RELATION_COLUMN not in coded.properties.column_names or (len(relations) == 1 and RELATION_COLUMN in kept):
         if EDGE not in relations and len(relations) > 1:
             known = ", ".join(relations)
             raise SourceError(f"{source} has no column {RELATION_COLUMN!r}, and the graph has several: {known}")
-        return {EDGE if EDGE in relations else relations[0]: np.arange(len(updates))}
-    names = updates.properties[RELATION_COLUMN].combine_chunks().dictionary_encode()
+        return {EDGE if EDGE in relations else relations[0]: coded}
+    names = coded.properties[RELATION_COLUMN].combine_chunks().dictionary_encode()
     if names.indices.null_count:
         raise SourceError(f"column {RELATION_COLUMN!r} of {source} is NULL in some rows")
     found = {}
@@ -84,7 +87,7 @@ def by_relation(updates: Updates, relations: Sequence[str], source: str, kept: C
         if name not in relations:
             hint = did_you_mean(str(name), relations) or f"the graph has {', '.join(relations)}"
             raise SourceError(f"{source} names the relation {name!r}, which does not exist: {hint}")
-        found[name] = np.flatnonzero(names.indices.to_numpy(zero_copy_only=False) == number)
+        found[name] = coded.where(names.indices.to_numpy(zero_copy_only=False) == number)
     return found
 
 
@@ -98,7 +101,7 @@ def relation_delta(
         fate.loops, fate.absent = int((loops & coded.insert).sum()), int((loops & ~coded.insert).sum())
         fate.updates = int(loops.sum())
         coded = coded.where(~loops)
-        coded = CodedUpdates(coded.updates, np.stack([coded.ends.min(axis=0), coded.ends.max(axis=0)]))
+        coded = replace(coded, ends=np.stack([coded.ends.min(axis=0), coded.ends.max(axis=0)]))
     unknown = (coded.ends == UNKNOWN).any(axis=0)  # deletions of ids that the graph does not have
     fate.absent += int(unknown.sum())
     fate.updates += int(unknown.sum())
@@ -126,7 +129,7 @@ class _RowUpdates:
     def delta(self, coded: CodedUpdates, source: str) -> RelationDelta:
         """Return what updates do to pairs and rows."""
         self.fate.updates += len(coded)
-        given = _given_properties(coded.updates, {n: c.type for n, c in self.properties.items()}, source)
+        given = _given_properties(coded, {n: c.type for n, c in self.properties.items()}, source)
         if self.window is not None:
             late = coded.insert & self.window.note(given, coded.insert)
             self.fate.late += int(late.sum())
@@ -151,7 +154,7 @@ class _RowUpdates:
         fits = _fits(given.take(pa.array(asked[which])), self.properties, rows)
         which, rows = asked[which[fits]], rows[fits]
         useful = set(which.tolist())
-        if coded.updates.ordered and len(deleting):
+        if coded.ordered and len(deleting):
             cancelled, by = _cancelled(coded.keys, coded.insert, given)
             self.fate.cancelled += len(cancelled) + len(by - useful)
             useful |= by
@@ -178,9 +181,9 @@ def keys_of(tuples: Integers) -> NDArray[np.uint64]:
     return np.asarray(tuples[0].astype(np.uint64) << np.uint64(32) | tuples[1].astype(np.uint64))
 
 
-def _given_properties(updates: Updates, types: Mapping[str, pa.DataType], source: str) -> pa.Table:
+def _given_properties(coded: CodedUpdates, types: Mapping[str, pa.DataType], source: str) -> pa.Table:
     """Return the columns that the graph's rows have, with a row for each update and NULL where it gives no value."""
-    given = updates.properties
+    given = coded.properties
     ignored = [n for n in given.column_names if n not in types and n != RELATION_COLUMN]
     if ignored:
         warnings.warn(f"{source}: {', '.join(ignored)}: the edges of the graph have no such column; left out", stacklevel=2)
@@ -190,8 +193,8 @@ def _given_properties(updates: Updates, types: Mapping[str, pa.DataType], source
             chunks = [cast(chunk, kind, column=name, source=source) for chunk in given[name].chunks]
             columns[name] = pa.chunked_array(chunks, kind)
         else:
-            columns[name] = pa.nulls(len(updates), kind)
-    return pa.table(columns or {"": pa.nulls(len(updates))})
+            columns[name] = pa.nulls(len(coded), kind)
+    return pa.table(columns or {"": pa.nulls(len(coded))})
 
 
 def _lists(trie: Trie, pairs: Integers) -> tuple[Integers, Integers]:

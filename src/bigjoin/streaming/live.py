@@ -58,24 +58,23 @@ class Live:
         kept = {name for properties in self.index.statistics.properties.values() for name in properties}
         updates = read_updates(table, self.index.dictionaries[VERTEX].type, source, order=self.order, kept=kept)
         new_ids = NewIds(self.lookup, updates)
-        parts = by_relation(updates, self.relations, source, kept)
+        coded = CodedUpdates(new_ids.ends, updates.insert, updates.properties, updates.ordered)
+        parts = by_relation(coded, self.relations, source, kept)
         if self.window is not None:  # its rows expire even if only other relations have updates
-            parts.setdefault(self.window.relation, np.arange(0))
+            parts.setdefault(self.window.relation, coded.where(np.zeros(len(coded), np.bool_)))
         fate, found = Fate(), {}
-        for relation, at in parts.items():
-            mine = updates if len(at) == len(updates) else updates.take(at)
-            coded = CodedUpdates(mine, np.take(new_ids.ends, at, axis=1))
+        for relation, mine in parts.items():
             window = self.window if self.window is not None and self.window.relation == relation else None
-            found[relation] = relation_delta(self.index, self.versions, relation, coded, source=source, window=window)
+            found[relation] = relation_delta(self.index, self.versions, relation, mine, source=source, window=window)
             fate.add(found[relation].fate)
         new_ids.keep(change.pairs.inserted for change in found.values())
         fate.vertices = len(new_ids.kept)
-        code_type, deltas = np.dtype(self.index.manifest.codes), {}
+        code_type, deltas = self.index.manifest.codes, {}
         for relation, change in found.items():
             for width, delta in ((2, change.pairs), (3, change.rows)):
                 if delta is not None and len(delta):
-                    coded_both = (new_ids.final_codes(part).astype(code_type) for part in (delta.deleted, delta.inserted))
-                    deltas[relation, width] = Delta(*coded_both)
+                    parts_coded = (new_ids.final_codes(tuples).astype(code_type) for tuples in (delta.deleted, delta.inserted))
+                    deltas[relation, width] = Delta(*parts_coded)
         rows = {name: change.properties for name, change in found.items() if change.properties is not None}
         manifest = self._manifest()
         if deltas:

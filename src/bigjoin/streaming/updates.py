@@ -40,12 +40,6 @@ class Updates:
     def __len__(self) -> int:
         return len(self.insert)
 
-    def take(self, chosen: NDArray[Any]) -> Updates:
-        """Return some of the updates, by number or by mask."""
-        at = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
-        rows = pa.array(at)
-        return Updates(self.src.take(rows), self.dst.take(rows), self.insert[at], self.properties.take(rows), self.ordered)
-
 
 @dataclass
 class Fate:
@@ -95,14 +89,15 @@ def read_updates(
     src, dst = (_as_ids(table[name], ids, name, source) for name in ends)
     insert = _are_insertions(table[op], op, source)
     further = table.select([name for name in names if name not in (*ends, op) and (name != order or name in kept)])
-    updates = Updates(src, dst, insert, further, order is not None)
     ranks: NDArray[Any] = insert
     if order is not None and len(table):
         if table[order].null_count:
             raise SourceError(f"column {order!r} of {source}, which orders updates, is NULL in some rows")
         ranks = pc.rank(table[order].combine_chunks(), tiebreaker="dense").to_numpy()
     sequence = np.argsort(ranks, kind="stable")
-    return updates.take(sequence) if (np.diff(sequence) != 1).any() else updates
+    if (np.diff(sequence) != 1).any():
+        src, dst, further = (columns.take(pa.array(sequence)) for columns in (src, dst, further))
+    return Updates(src, dst, insert[sequence], further, order is not None)
 
 
 def _as_ids(column: pa.ChunkedArray, ids: pa.DataType, name: str, source: str) -> pa.ChunkedArray:

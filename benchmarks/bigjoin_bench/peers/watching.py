@@ -107,7 +107,7 @@ class Partitioned(Watching):
             del batch
             how = {"strategy": "partitioned", "workers": self.workers, "listing": False}
             epoch = graph.apply(frame.toArrow(), question.query, **how, **question.flags)  # type: ignore[arg-type]
-            counted = [ran for changes in epoch.queries.values() for ran in changes.runs]
+            counted = [ran for changes in epoch.queries.values() for ran in changes.figures]
             runs.extend({**ran.stats, "index_tuples": ran.index_tuples()} for ran in counted)
 
         stream = self.stream().writeStream.foreachBatch(apply).trigger(**ONCE)

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from bigjoin.streaming.epoch import Epoch
     from bigjoin.streaming.watched import Watched
 
-_PATH = click.Path(path_type=Path)
-_UPDATES = "A folder of CSV, JSON or Parquet files, one for each epoch."
-_OUTPUT = "A folder for the signed matches: epoch=N/*.parquet, and _counts.jsonl."
+_PATH_TYPE = click.Path(path_type=Path)
+_UPDATES_HELP = "A folder of CSV, JSON or Parquet files, one for each epoch."
+_OUTPUT_HELP = "A folder for the signed matches: epoch=N/*.parquet, and _counts.jsonl."
 
 
 @click.command()
 @click.argument("query", nargs=-1, required=True)
-@click.argument("directory", metavar="DIR", type=_PATH)
-@click.option("--updates", required=True, metavar="PATH", type=_PATH, help=_UPDATES)
-@click.option("--output", metavar="PATH", type=_PATH, help=_OUTPUT)
+@click.argument("directory", metavar="DIR", type=_PATH_TYPE)
+@click.option("--updates", required=True, metavar="PATH", type=_PATH_TYPE, help=_UPDATES_HELP)
+@click.option("--output", metavar="PATH", type=_PATH_TYPE, help=_OUTPUT_HELP)
 @click.option("--once", is_flag=True, help="Stop when all files that are there are applied.")
 @click.option("--order", metavar="COLUMN", help="The order of the updates of a file [default: deletions come first].")
 @click.option("--window", metavar="LENGTH", help="Let edges expire: a number, or a length such as '7 days' ...")

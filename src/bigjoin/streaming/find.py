@@ -95,8 +95,8 @@ class FoundChanges:
     destroyed: int = 0
     files: list[Path] = field(default_factory=list)
     """Of signed matches."""
-    runs: list[results.Ran] = field(default_factory=list)
-    """The figures of counts in rounds."""
+    figures: list[results.Ran] = field(default_factory=list)
+    """Of each count in rounds."""
 
     def add(self, change: int) -> None:
         """Count created matches, or destroyed ones if the change is below zero."""
@@ -276,7 +276,7 @@ def _find_in_rounds(plan: DeltaPlan, phases: Phases, folder: Path | None, option
         if folder is None:
             ran = strategy.run(spark, job)
             found.add(ran.matches * signed.sign * signed.each)
-            found.runs.append(ran)
+            found.figures.append(ran)
         else:
             parts = results.write(spark, replace(job, signed=signed), strategy.run, folder, ".parquet")
             found.add(signed.sign * sum(rows for _, rows in parts))

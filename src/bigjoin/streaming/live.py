@@ -23,7 +23,7 @@ from bigjoin.streaming.window import Window
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedEpoch:
     """An epoch that is not committed yet."""
 
     fate: Fate
@@ -33,7 +33,7 @@ class Staged:
     has_changes: bool
 
 
-class Live:
+class LiveIndex:
     """An opened index, its versions in memory, and the codes of its ids."""
 
     def __init__(self, index: Index, *, order: str | None = None, window: Window | None = None) -> None:
@@ -51,7 +51,7 @@ class Live:
         if self.window is not None:
             self.window.load(index, self.versions)
 
-    def stage(self, table: pa.Table, folder: Path, source: str) -> Staged:
+    def stage(self, table: pa.Table, folder: Path, source: str) -> StagedEpoch:
         """Write a table of updates to a folder as an epoch, and begin it, so that its versions can be read."""
         if self.window is not None:
             self.window.undo()  # an epoch before this one may have been refused
@@ -80,9 +80,9 @@ class Live:
         if deltas:
             manifest = _with_run(manifest, folder, deltas, new_ids.kept, rows)
         self.versions.begin(deltas, Index(self.index.path, manifest).statistics)
-        return Staged(fate, new_ids, manifest, bool(deltas))
+        return StagedEpoch(fate, new_ids, manifest, bool(deltas))
 
-    def committed(self, index: Index, staged: Staged) -> None:
+    def committed(self, index: Index, staged: StagedEpoch) -> None:
         """Go on from an epoch that is committed."""
         self.versions.commit()
         self.lookup.add(staged.new_ids.kept)

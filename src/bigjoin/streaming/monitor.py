@@ -36,7 +36,7 @@ from bigjoin.streaming.compaction import commit_compacted, is_worn
 from bigjoin.streaming.epoch import Epoch, QueryChanges
 from bigjoin.streaming.find import Execution, FindOptions, FoundChanges, find_changes
 from bigjoin.streaming.ledger import is_committed
-from bigjoin.streaming.live import Live, Staged
+from bigjoin.streaming.live import LiveIndex, StagedEpoch
 from bigjoin.streaming.output import WatchOutput
 from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.window import Window
@@ -74,7 +74,7 @@ class Monitor:
     batch_size: int | None = None
     execution: Execution | None = None
     verify: bool = True
-    live: Live | None = field(default=None, init=False)
+    live: LiveIndex | None = field(default=None, init=False)
     """The index in memory; None makes the next epoch open it again."""
     counts: dict[str, int] = field(default_factory=dict, init=False)
     plans: dict[str, list[DeltaPlan]] = field(default_factory=dict, init=False)
@@ -86,7 +86,7 @@ class Monitor:
         return {**vars(self), "spark": None, "live": None, "_output": None, "_scratch": None}
 
     @contextmanager
-    def writing(self) -> Iterator[Live]:
+    def writing(self) -> Iterator[LiveIndex]:
         """Hold the lock of the index, and have its current version in memory."""
         check_target(self.path)
         with locked(self.path, patience=LOCK_PATIENCE_SECONDS):
@@ -95,7 +95,7 @@ class Monitor:
                 self.live = self._open()
             yield self.live
 
-    def _open(self) -> Live:
+    def _open(self) -> LiveIndex:
         remove_old(self.path)
         index = Index.open(self.path, verify=self.verify)
         self._plan(index)
@@ -111,7 +111,7 @@ class Monitor:
         self.counts = {
             name: self.initial(index, self.watched[name].query) if count is None else count for name, count in known.items()
         }
-        return Live(index, order=self.order, window=self.window)
+        return LiveIndex(index, order=self.order, window=self.window)
 
     def _plan(self, index: Index) -> None:
         self.plans = {name: watched.plans(index.statistics) for name, watched in self.watched.items()}
@@ -150,7 +150,7 @@ class Monitor:
         return epoch
 
     def _commit(
-        self, live: Live, staged: Staged, writer: Writer, ledger: LedgerEntry | None, function: Observer | None
+        self, live: LiveIndex, staged: StagedEpoch, writer: Writer, ledger: LedgerEntry | None, function: Observer | None
     ) -> tuple[Epoch, Index]:
         """Find what a staged epoch changes, and commit both."""
         epoch = self._find(live, staged, writer.identity)
@@ -162,7 +162,7 @@ class Monitor:
         kept = manifest.in_use(live.index.manifest.files)
         return epoch, writer.commit(manifest, kept=kept, retention=RUN_RETENTION_SECONDS, verified=self.verify)
 
-    def _find(self, live: Live, staged: Staged, identity: str) -> Epoch:
+    def _find(self, live: LiveIndex, staged: StagedEpoch, identity: str) -> Epoch:
         """Execute the delta queries of every watched query over a staged epoch."""
         epoch = Epoch(staged.manifest.epoch, staged.fate)
         index = Index(self.path, replace(staged.manifest, identity=identity), live.index.verifies)
@@ -197,7 +197,7 @@ class Monitor:
             self._scratch = scratch_directory("changes")
         return {name: Path(tempfile.mkdtemp(dir=self._scratch)) for name in listed}
 
-    def _publish(self, epoch: Epoch, live: Live) -> None:
+    def _publish(self, epoch: Epoch, live: LiveIndex) -> None:
         """Move the matches of a committed epoch into place; if that fails, opening the index again will do it."""
         if self._output is None:
             return
@@ -239,7 +239,7 @@ class Monitor:
                 replace_manifest(self.path, replace(known, publications=others))
                 live.index = Index.open(self.path, verify=self.verify)
 
-    def _tend(self, live: Live) -> None:
+    def _tend(self, live: LiveIndex) -> None:
         """Compact the index if it is worn, and now and then remove files that nothing needs any more."""
         if is_worn(live.index):
             try:

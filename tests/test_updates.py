@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import time
 from collections import Counter
@@ -16,15 +17,16 @@ import pytest
 
 import bigjoin as bj
 from bigjoin.errors import BigjoinError, QueryError, SourceError
-from bigjoin.index import changing
+from bigjoin.index import changing, phase
 from bigjoin.index.changing import ChangingTrie
 from bigjoin.index.directory import Index
+from bigjoin.index.version_cache import VersionCache
 from bigjoin.index.writer import locked, verify
 from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
 from bigjoin.joins import compiled
 from bigjoin.languages import parse
-from bigjoin.streaming import compaction, find
+from bigjoin.streaming import compaction, find, monitor
 from bigjoin.streaming.compaction import without_runs
 from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.update_files import watch_folder
@@ -357,6 +359,29 @@ def test_an_epoch_that_is_interrupted_leaves_nothing_begun(tmp_path, monkeypatch
     assert mine.apply(updates((1, 3, "+"), (2, 1, "+"))).count == 3  # counted from the first epoch on
     assert verify(Index.open(tmp_path / "index")) > 0
     assert len(without_runs(Index.open(tmp_path / "index")).trie("edge", (0, 1))) == 6
+
+
+def test_tasks_keep_versions_from_one_epoch_to_the_next(tmp_path, monkeypatch):
+    """A phase that is pickled gets its versions from files; they advance by one epoch, or are read again after a gap."""
+    build_index(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), tmp_path / "index")
+    mine, arrived = watching(tmp_path / "index", "q(a,b,c) := edge(a,b), edge(b,c), edge(c,a)"), []
+    monkeypatch.setattr(phase, "WORKER_VERSIONS", VersionCache())
+
+    def find_in_a_task(plans, phases, *options):
+        if mine.live.index.epoch != 2:  # the third epoch does not reach the task
+            phases = pickle.loads(pickle.dumps(phases))
+            arrived.append(phases)
+        return find.find_changes(plans, phases, *options)
+
+    monkeypatch.setattr(monitor, "find_changes", find_in_a_task)
+    epochs = [updates((3, 2, "+"), (2, 1, "+")), updates((1, 3, "+")), updates((1, 2, "-")), updates((1, 2, "+"), (2, 3, "-"))]
+    assert [mine.apply(table).count for table in epochs] == [0, 3, 0, 0]
+    first, second, fourth = (
+        deletions.versions for deletions, insertions in arrived if deletions.versions is insertions.versions
+    )
+    assert first is second
+    assert second is not fourth
+    assert fourth is not mine.live.versions
 
 
 def test_an_epoch_waits_for_who_writes_the_index(tmp_path):

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from bigjoin.errors import BigjoinError, OutputError, SourceError, reason
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import LedgerEntry, Manifest, PublicationEntry, WatchedEntry
+from bigjoin.index.entries import LedgerEntry, Manifest, WatchedEntry
 from bigjoin.index.manifest import check_target, read_manifest, replace_manifest
 from bigjoin.index.phase import Phase
 from bigjoin.index.runs import drop_unused, merge_runs
@@ -102,8 +102,7 @@ class Monitor:
         if self.output is not None:
             texts = {name: str(watched.query) for name, watched in self.watched.items()}
             self._output = WatchOutput(self.output, texts, index.manifest.origin)
-            for publication in self._mine(index.manifest):  # left by a process that was killed
-                self._output.publish(publication)
+            self._output.finish(index.manifest)  # what a killed process has left
             self._output.clear()
         known = {name: _known_count(index, watched.query) for name, watched in self.watched.items()}
         if index.runs and None in known.values():
@@ -202,8 +201,7 @@ class Monitor:
         if self._output is None:
             return
         self.live = None
-        for publication in self._mine(live.index.manifest):
-            self._output.publish(publication)
+        self._output.finish(live.index.manifest)
         self.live = live
         for name, changes in epoch.queries.items():
             folder = self._output.path / self._output.folder(name, epoch.number)
@@ -215,18 +213,10 @@ class Monitor:
         The list keeps the outputs of other folders, which are published when a watch names their folder again.
         """
         counts = {str(w.query): WatchedEntry(str(epoch.queries[n].count), epoch.number) for n, w in self.watched.items()}
-        publications = self._others(manifest)
+        publications = manifest.publications
         if self._output is not None:
-            publications += (self._output.publication(epoch.number, epoch.line),)
+            publications = (*self._output.others(manifest), self._output.publication(epoch.number, epoch.line))
         return replace(manifest, watched=counts, ledger=ledger or manifest.ledger, publications=publications)
-
-    def _mine(self, manifest: Manifest) -> list[PublicationEntry]:
-        """Return the publications to this monitor's output, in their order."""
-        return [entry for entry in manifest.publications if self._output is not None and self._output.owns(entry)]
-
-    def _others(self, manifest: Manifest) -> tuple[PublicationEntry, ...]:
-        mine = self._mine(manifest)
-        return tuple(entry for entry in manifest.publications if entry not in mine)
 
     def finish(self) -> None:
         """Take published outputs off the index's list, so that a watch that ends normally leaves nothing to be finished."""
@@ -234,7 +224,7 @@ class Monitor:
             return
         with self.writing() as live:
             known = live.index.manifest
-            others = self._others(known)
+            others = self._output.others(known)
             if others != known.publications:
                 replace_manifest(self.path, replace(known, publications=others))
                 live.index = Index.open(self.path, verify=self.verify)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bigjoin.errors import IndexFormatError, OutputError, reason
-from bigjoin.index.entries import PublicationEntry
+from bigjoin.index.entries import Manifest, PublicationEntry
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
 from bigjoin.storage import Storage, storage_at
 
@@ -80,6 +80,16 @@ class WatchOutput:
             return entry.output == self.identity
         staged = any(self.storage.is_folder(f"{STAGING}/{folder}") for folder in entry.folders)
         return staged or Path(entry.output).resolve() == self.path.resolve()
+
+    def others(self, manifest: Manifest) -> tuple[PublicationEntry, ...]:
+        """Return the publications of a manifest that belong to other folders."""
+        return tuple(entry for entry in manifest.publications if not self.owns(entry))
+
+    def finish(self, manifest: Manifest) -> None:
+        """Publish what a manifest has for this folder, in its order."""
+        for entry in manifest.publications:
+            if self.owns(entry):
+                self.publish(entry)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

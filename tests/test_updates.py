@@ -209,9 +209,8 @@ def check_edges(index, model):
 @pytest.mark.parametrize("seed", range(40))
 def test_histories_are_those_of_the_model(seed, tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "MIN_COMPACTED_TUPLES", [0, 5, 1 << 16][seed % 3])  # how soon runs are compacted
-    monkeypatch.setattr(
-        find, "MAX_REACH_ON_BATCHES", [-1, find.MAX_REACH_ON_BATCHES][seed % 2]
-    )  # whether loops find what changes, or batches
+    reach = [-1, find.MAX_REACH_ON_BATCHES][seed % 2]  # whether loops find what changes, or batches
+    monkeypatch.setattr(find, "MAX_REACH_ON_BATCHES", reach)
     monkeypatch.setattr(compact, "ALONE", 0)
     with mock.patch.object(compiled, "load", interpreted):
         follow(seed, tmp_path)

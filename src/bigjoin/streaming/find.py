@@ -288,8 +288,9 @@ def _consolidate(found: FoundChanges, schema: pa.Schema, folder: Path) -> None:
     if not found.files:
         return
     columns = [name for name in schema.names if name != CHANGE_COLUMN]
-    tables = [_with_columns(pq.read_table(file, partitioning=None), schema) for file in found.files]
-    keyed = pa.concat_tables(tables).group_by(columns).aggregate([(CHANGE_COLUMN, "sum")])
+    tables = [schema.empty_table(), *(pq.read_table(file, partitioning=None) for file in found.files)]
+    signed = pa.concat_tables(tables, promote_options="permissive")  # columns that a part of the query lacks are NULL
+    keyed = signed.cast(schema).group_by(columns).aggregate([(CHANGE_COLUMN, "sum")])
     changes = keyed[f"{CHANGE_COLUMN}_sum"].to_numpy()
     rows = np.repeat(np.arange(len(changes)), np.abs(changes))
     signs = pa.array(np.sign(changes[rows]).astype(np.int8))
@@ -300,12 +301,6 @@ def _consolidate(found: FoundChanges, schema: pa.Schema, folder: Path) -> None:
     found.files = [_new_part(folder)] if len(net) else []
     for file in found.files:
         pq.write_table(net, file)
-
-
-def _with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return matches with all columns of a schema: NULL in those that their part of the query does not bind."""
-    columns = {f.name: table[f.name] if f.name in table.column_names else pa.nulls(len(table), f.type) for f in schema}
-    return pa.table(columns).cast(schema)
 
 
 def _new_part(folder: Path) -> Path:

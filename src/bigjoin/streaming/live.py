@@ -155,23 +155,17 @@ class NewIds:
 
     def __init__(self, lookup: Lookup, updates: Updates) -> None:
         self.first_code = lookup.size
-        columns = (updates.src, updates.dst)
-        self.ends: Integers = np.stack([lookup.codes(column) for column in columns])
+        both = pa.chunked_array([*updates.src.chunks, *updates.dst.chunks], updates.src.type)
+        codes = lookup.codes(both)
+        self.ids = pc.unique(both.filter(pa.array((codes == UNKNOWN) & np.tile(updates.insert, 2))))
+        if len(self.ids):
+            at = pc.index_in(both, value_set=self.ids).fill_null(UNKNOWN).to_numpy().astype(np.int64)
+            codes = np.where(at == UNKNOWN, codes, at + FIRST_NEW_CODE)
+        self.ends: Integers = codes.reshape(2, -1)
         """The codes of the sources and of the targets of updates."""
-        new = [
-            column.filter(pa.array((codes == UNKNOWN) & updates.insert))
-            for column, codes in zip(columns, self.ends, strict=True)
-        ]
-        self.ids = pc.unique(pa.chunked_array([chunk for column in new for chunk in column.chunks], updates.src.type))
         self.kept: pa.Array = self.ids[:0]
         """The ids that stay, in the order of their codes."""
         self.final: Integers = np.empty(0, np.int64)
-        temporary = Lookup(self.ids)
-        for column, codes in zip(columns, self.ends, strict=True):
-            missing = np.flatnonzero(codes == UNKNOWN)
-            if len(missing) and len(self.ids):
-                found = temporary.codes(column.take(pa.array(missing)))
-                codes[missing] = np.where(found == UNKNOWN, UNKNOWN, found + FIRST_NEW_CODE)
 
     def keep(self, inserted: Iterable[Integers]) -> None:
         """Keep the ids that inserted pairs need, and give them the next codes."""

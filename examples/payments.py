@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import bigjoin as bj
+from bigjoin import Epoch
 from bigjoin.spark.session import get_session
-from bigjoin.streaming.monitor import Epoch
 
 COLUMNS = ["src", "dst", "amount", "time"]
 

@@ -30,11 +30,12 @@ from bigjoin.index.manifest import MANIFEST
 from bigjoin.index.typed_json import to_json
 from bigjoin.indexing import build_index
 from bigjoin.languages import parse
+from bigjoin.spark.count_here import count_here
 from bigjoin.spark.session import get_session
 from bigjoin.storage import storage_at
-from bigjoin.streaming.compaction import settled
-from bigjoin.streaming.initial import count_here
-from bigjoin.streaming.monitor import Monitor, Watched
+from bigjoin.streaming.compaction import without_runs
+from bigjoin.streaming.monitor import Monitor
+from bigjoin.streaming.watched import Watched
 
 TRIANGLE = "q(a, b, c) := edge(a, b), edge(b, c), edge(a, c)"
 LARGE_PAYMENTS = "q(a, b, e) := edge(a, b, e), e.amount > 6"
@@ -107,7 +108,7 @@ def answers(path: Path, kind: str) -> dict[str, Any]:
     """Return what an index answers, asked in every way that needs no Spark."""
     graph = bj.Graph.open(path)
     describe(graph.index)
-    index = settled(graph.index)
+    index = without_runs(graph.index)
     found = {"edges": count_here(index, parse("q(a, b) := edge(a, b)")), "triangles": count_here(index, parse(TRIANGLE))}
     if kind == "rich":
         found |= {"large": count_here(index, parse(LARGE_PAYMENTS)), "persons": count_here(index, parse(PERSONS))}

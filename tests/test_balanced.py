@@ -22,12 +22,12 @@ from bigjoin.dataflow.schedule import DealtSchedule, Waiting
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.errors import BigjoinError
 from bigjoin.generators import Funnel, Hubs, Theory
+from bigjoin.index.phase import Phase
 from bigjoin.index.runs import read_deltas
-from bigjoin.index.versions import Phase, begun, versions_of
+from bigjoin.index.versions import versions_of
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
 from bigjoin.joins.blocks import Counts, join
-from bigjoin.joins.changes import Signed
 from bigjoin.joins.extender import BoundExtender
 from bigjoin.languages import parse
 from bigjoin.planner import plan
@@ -39,8 +39,9 @@ from bigjoin.spark.choose import by_skew
 from bigjoin.spark.exchange import _ROW, RECEIPT
 from bigjoin.spark.job import Job
 from bigjoin.streaming import monitor
-from bigjoin.streaming.find import Found, _work
-from bigjoin.streaming.monitor import Monitor, Watched
+from bigjoin.streaming.find import FoundChanges, _work
+from bigjoin.streaming.monitor import Monitor
+from bigjoin.streaming.watched import Watched
 from tests.dataflow import Balanced, Simulated
 from tests.test_partitioned import scattered
 
@@ -422,14 +423,14 @@ def test_tasks_may_know_the_same_changing_lists_by_other_places(tmp_path, monkey
     mine = Monitor(tmp_path / "index", {"q": Watched(query, listing=False)}, spark=None, initial=lambda *_: 0)
     compared, differ = [], []
 
-    def find(plans, index, *_, **__):
+    def find(plans, mine, *_):
+        index = mine[0].index
         *runs, last = index.runs
         fresh = versions_of(index, runs)  # as a process that has just begun
         fresh.begin(read_deltas(index, last), index.statistics)
-        found = Found()
-        for number, insert in _work(plans[0], index):
-            signed = Signed(plans[0], plans[0].queries[number], insert)
-            phases = [Phase(versions, index, insert) for versions in (begun(index), fresh)]
+        found = FoundChanges()
+        for signed in _work(plans[0], mine):
+            phases = [mine[signed.insert], Phase(fresh, index, signed.insert)]
             wanted = Simulated(signed.dq.plan, phases[0], tmp_path / "index").run().count
             for phase in phases:
                 for trie in tries_of(bind(signed.dq.plan, phase)):

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bigjoin.index.phase import Phase
 from bigjoin.index.runs import Delta, combined, to_merge
-from bigjoin.index.versions import Phase, Versions
+from bigjoin.index.versions import Versions
 from bigjoin.indexing import build_index
 from bigjoin.joins import compiled
 from bigjoin.joins.bind import bind, outputs
@@ -97,7 +98,7 @@ class Epochs:
         code = {value: dictionary.code(value) for value in self.history.ids}
         for before, after in zip(self.history.states, self.history.states[1:], strict=False):
             delta = [sorted(part, key=str) for part in (before - after, after - before)]
-            columns = [[np.array([code[pair[i]] for pair in part], np.uint32) for i in (0, 1)] for part in delta]
+            columns = [np.array([[code[pair[i]] for pair in part] for i in (0, 1)], np.uint32) for part in delta]
             self.versions.begin({("edge", 2): Delta(*columns)}, self.index.statistics)
             yield before, after
             self.versions.commit()
@@ -298,7 +299,7 @@ def test_runs_that_are_merged_come_to_the_same(batches):
         deleted = [pair for pair, insert in wanted.items() if not insert and pair in state]
         inserted = [pair for pair, insert in wanted.items() if insert and pair not in state]
         state = state - set(deleted) | set(inserted)
-        columns = [[np.array([p[i] for p in part], np.uint32) for i in (0, 1)] for part in (deleted, inserted)]
+        columns = [np.array([[p[i] for p in part] for i in (0, 1)], np.uint32) for part in (deleted, inserted)]
         runs.append({("edge", 2): Delta(*columns)})
     merged = runs[0]
     for run in runs[1:]:

@@ -32,14 +32,15 @@ from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
 from bigjoin.joins import compiled
-from bigjoin.joins.changes import CHANGE
+from bigjoin.joins.changes import CHANGE_COLUMN
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan
 from bigjoin.query.terms import Property
-from bigjoin.streaming import monitor
-from bigjoin.streaming.compaction import settled
-from bigjoin.streaming.monitor import Monitor, Watched
-from bigjoin.streaming.watch import watch_folder
+from bigjoin.streaming import compaction
+from bigjoin.streaming.compaction import without_runs
+from bigjoin.streaming.monitor import Monitor
+from bigjoin.streaming.update_files import watch_folder
+from bigjoin.streaming.watched import Watched
 from tests.oracles import naive
 from tests.test_cli import BIGJOIN, refused, run, run_here
 from tests.treatments import interpreted, plain, total
@@ -202,11 +203,12 @@ class Place:
     @contextmanager
     def cheaply(self):
         """Have generated code interpreted, which need not be compiled, and files compacted as the scenario says."""
-        few = {"FEW": 0, "SHARE": 1 << 40} if self.scenario.compacts else {"FEW": monitor.FEW}
+        name, ratio = "MIN_COMPACTED_TUPLES", "COMPACTION_RATIO"
+        limits = {name: 0, ratio: 1 << 40} if self.scenario.compacts else {name: compaction.MIN_COMPACTED_TUPLES}
         with (
             mock.patch.object(compiled, "load", interpreted),
             mock.patch.object(writer, "in_threads", in_turn),
-            mock.patch.multiple(monitor, **few),
+            mock.patch.multiple(compaction, **limits),
         ):
             yield
 
@@ -218,10 +220,10 @@ class Place:
         shown = ds.dataset(folder, format="parquet", partitioning="hive")
         if not shown.files:
             return {}
-        columns = [column for column in shown.schema.names if column not in ("epoch", CHANGE)]
+        columns = [column for column in shown.schema.names if column not in ("epoch", CHANGE_COLUMN)]
         found: dict[int, Counter] = {int(Path(file).parent.name.partition("=")[2]): Counter() for file in shown.files}
         for row in shown.to_table().to_pylist():
-            found[row["epoch"]][(row[CHANGE], *(row[column] for column in columns))] += 1
+            found[row["epoch"]][(row[CHANGE_COLUMN], *(row[column] for column in columns))] += 1
         return found
 
     def counts(self) -> list[dict]:
@@ -244,7 +246,7 @@ class Place:
 
     def edges(self) -> list[tuple]:
         """The edges that the index has come to, with what they have."""
-        index = settled(Index.open(self.index))
+        index = without_runs(Index.open(self.index))
         verify(index)
         ids, trie = index.dictionaries["vertex"], index.trie("edge", (0, 1))
         if len(self.scenario.columns) == 2:

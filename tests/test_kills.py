@@ -19,7 +19,7 @@ from bigjoin.errors import IndexFormatError
 from bigjoin.index.directory import Index
 from bigjoin.index.writer import vacuum, verify
 from bigjoin.indexing import build_index
-from bigjoin.streaming.compaction import settled
+from bigjoin.streaming.compaction import without_runs
 from tests.test_index import edges_of
 
 GRAPHS = 5
@@ -98,17 +98,17 @@ COMPACTOR = """
 import sys
 import bigjoin as bj
 from bigjoin.index.directory import Index
-from bigjoin.streaming.compaction import settled_in_place
+from bigjoin.streaming.compaction import compact_in_place
 index = Index.open(sys.argv[1])
 print("ready", flush=True)
-settled_in_place(index)
+compact_in_place(index)
 print("done", flush=True)
 """
 
 UPDATES = pa.table({"src": [0, 1, 5], "dst": [5, 0, 3], "op": ["+", "-", "+"]})
 
 WRITERS = {
-    "a query": lambda path: settled(Index.open(path)),
+    "a query": lambda path: without_runs(Index.open(path)),
     "an update": lambda path: bj.Graph.open(path).apply(UPDATES),
     "a stored relation": lambda path: bj.Graph.open(path).materialize("wedge", "q(a,b,c) := edge(a,b), edge(b,c), a < 9"),
     "other shards": lambda path: build_index(path, path, shards=2),
@@ -133,7 +133,7 @@ def test_what_a_killed_compaction_leaves_is_removed_by_whoever_writes_next(tmp_p
         ends = np.arange(first, first + 1000)
         graph.apply(pa.table({"src": ends, "dst": ends + 1, "op": ["+"] * 1000}))
     assert Index.open(tmp_path / "whole").runs
-    wanted = edges_of(settled(Index.open(shutil.copytree(tmp_path / "whole", tmp_path / "compacted"))))
+    wanted = edges_of(without_runs(Index.open(shutil.copytree(tmp_path / "whole", tmp_path / "compacted"))))
     left = 0
     for number in range(kills):
         path = shutil.copytree(tmp_path / "whole", tmp_path / f"copy{number}")
@@ -147,7 +147,7 @@ def test_what_a_killed_compaction_leaves_is_removed_by_whoever_writes_next(tmp_p
         process.kill()
         process.wait()
         left += bool(unnamed(path))
-        assert edges_of(settled(Index.open(shutil.copytree(path, tmp_path / f"read{number}")))) == wanted
+        assert edges_of(without_runs(Index.open(shutil.copytree(path, tmp_path / f"read{number}")))) == wanted
         name = sorted(WRITERS)[number % len(WRITERS)]
         WRITERS[name](path)
         assert unnamed(path) == [], name

@@ -34,7 +34,7 @@ from bigjoin.spark import choose, partitioned, rounds
 from bigjoin.spark.exchange import _ROW, RECEIPT
 from bigjoin.spark.job import Job
 from bigjoin.spark.partitioned import Partitioned, PartitionedTask
-from bigjoin.streaming.monitor import Watched
+from bigjoin.streaming.watched import Watched
 from tests.dataflow import Simulated
 
 PAPER = ["triangle", "4-clique", "diamond", "house", "5-clique"]

@@ -30,9 +30,11 @@ from bigjoin.planner import count_plan, delta_plan, factorized_plan, plan
 from bigjoin.query.statistics import assumed_graph
 from bigjoin.spark import shared
 from bigjoin.spark.strategy import Ask
-from bigjoin.streaming import find, monitor
+from bigjoin.streaming import compaction as compaction_module
+from bigjoin.streaming import find
 from bigjoin.streaming.find import Execution
-from bigjoin.streaming.monitor import Monitor, Watched
+from bigjoin.streaming.monitor import Monitor
+from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.window import Window
 from tests.questions import Question, flattened
 from tests.test_updates import LENGTH, Model
@@ -107,8 +109,8 @@ COMPACTION = {"compacted": 1 << 60, "in runs": 1}
 def follow(seed, execution, compaction, folder, monkeypatch, spark=None):
     """Run a history that is drawn, listing and counting what its epochs change, and compare each with the model."""
     monkeypatch.setattr(compact, "ALONE", 0)
-    monkeypatch.setattr(monitor, "FEW", 0 if compaction == "compacted" else 1 << 60)
-    monkeypatch.setattr(monitor, "SHARE", COMPACTION[compaction])
+    monkeypatch.setattr(compaction_module, "MIN_COMPACTED_TUPLES", 0 if compaction == "compacted" else 1 << 60)
+    monkeypatch.setattr(compaction_module, "COMPACTION_RATIO", COMPACTION[compaction])
     if execution == "compiled, too large":
         on_batches(monkeypatch)
     random = Random(seed)
@@ -218,16 +220,16 @@ def test_a_large_epoch_with_a_loop_atom(listing, flags):
 
 
 def test_what_there_is_to_look_at_decides_how_delta_queries_are_run(monkeypatch):
-    original, chosen = find._run, []
+    original, chosen = find._find_by_sharing, []
 
-    def run(stage, work, execution, *options):
+    def find_by_sharing(execution, *options):
         chosen.append(execution)
-        return original(stage, work, Execution.BATCHED, *options)
+        original(Execution.BATCHED, *options)
 
-    monkeypatch.setattr(find, "_run", run)
+    monkeypatch.setattr(find, "_find_by_sharing", find_by_sharing)
     for few, alone in [(100, 100), (-1, 100), (-1, -1)]:
-        monkeypatch.setattr(find, "FEW", few)
-        monkeypatch.setattr(find, "ALONE", alone)
+        monkeypatch.setattr(find, "MAX_REACH_ON_BATCHES", few)
+        monkeypatch.setattr(find, "MAX_REACH_HERE", alone)
         graph = bj.Graph(pa.table({"src": [1], "dst": [1]}))
         epoch = graph.apply(pa.table({"src": [1, 2], "dst": [2, 1], "op": ["+", "+"]}), LOOPED)
         assert (epoch.created, epoch.count) == (3, 4)
@@ -236,7 +238,7 @@ def test_what_there_is_to_look_at_decides_how_delta_queries_are_run(monkeypatch)
 
 def test_a_count_that_is_too_much_for_batches_goes_on_as_loops(monkeypatch):
     monkeypatch.setattr(compiled, "load", interpreted)
-    monkeypatch.setattr(find, "MOST", 10)
+    monkeypatch.setattr(find, "MAX_PREFIXES_ON_BATCHES", 10)
     graph = bj.Graph(pa.table({"src": [0] * 20, "dst": list(range(1, 21))}))
     epoch = graph.apply(pa.table({"src": [0], "dst": [21], "op": ["+"]}), "4-star", listing=False)
     assert (epoch.created, epoch.count) == (21**4 - 20**4, 21**4)

@@ -22,7 +22,7 @@ from bigjoin.ingest.delimited import read_delimited
 from bigjoin.ingest.files import open_edges, open_vertices
 from bigjoin.ingest.whole import read_whole
 from bigjoin.languages import parse
-from bigjoin.streaming.watch import read_file, updates_in
+from bigjoin.streaming.update_files import read_file, updates_in
 from tests.test_cli import BIGJOIN, refused, run
 
 EDGES = pa.table({"src": [1, 2], "dst": [2, 3]})

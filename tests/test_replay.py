@@ -11,7 +11,8 @@ from bigjoin.indexing import build_index
 from bigjoin.joins.compiled import Counting
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan
-from bigjoin.streaming.monitor import Monitor, Watched
+from bigjoin.streaming.monitor import Monitor
+from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.window import Window
 
 FIVE = ["triangle", "4-clique", "diamond", "house", "5-clique"]

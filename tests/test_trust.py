@@ -24,14 +24,13 @@ from bigjoin.index import records, trust, verification
 from bigjoin.index.checksums import SEAL_BLOCK_BYTES, differs, file_entry
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import MANIFEST
-from bigjoin.index.versions import forget
 from bigjoin.index.writer import locked, verify
 from bigjoin.indexing import build_index
 from bigjoin.languages import parse
+from bigjoin.spark.count_here import count_here
 from bigjoin.storage import storage_at
-from bigjoin.streaming.compaction import settled
-from bigjoin.streaming.initial import count_here
-from bigjoin.streaming.output import Output
+from bigjoin.streaming.compaction import without_runs
+from bigjoin.streaming.output import WatchOutput
 from tests.altered import altered, as_version_2, digest, example, sealed_again, watching
 
 TRIANGLE = "q(a, b, c) := edge(a, b), edge(b, c), edge(a, c)"
@@ -140,7 +139,6 @@ def test_runs_of_updates_are_checked_too(tmp_path):
             altered_arrays[key][:, 0] = wrong or altered_arrays[key][:, 1]
             np.savez(graph.index.path / name, **altered_arrays)
             sealed_again(graph.index.path)
-            forget(graph.index.path)  # as a process that did not apply the updates itself
             with pytest.raises(IndexFormatError, match=r"make no sense|makes sense"):
                 bj.Graph.open(graph.index.path).apply(pa.table({"src": ["a"], "dst": ["b"], "op": ["+"]}))
 
@@ -193,7 +191,6 @@ def test_ids_that_came_later_are_checked_too(tmp_path, wrong):
     with pa.OSFile(str(late), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     sealed_again(path)
-    forget(path)
     with pytest.raises(IndexFormatError, match="is damaged"):
         verify(Index.open(path))
     with pytest.raises(IndexFormatError, match="is damaged"):
@@ -223,10 +220,9 @@ def test_what_was_made_of_unverified_files_is_not_taken_for_verified(index, monk
     crafted(index, "0-1.values", fallen)
     graph = bj.Graph.open(index.path, verify=False)
     graph.apply(pa.table({"src": [1000], "dst": [1001], "op": ["+"]}))
-    settled(graph.index)  # compacted, with checksums of its own
+    without_runs(graph.index)  # compacted, with checksums of its own
     with pytest.raises(IndexFormatError, match="is damaged"):
         verify(Index.open(index.path))
-    forget(index.path)
     with pytest.raises(IndexFormatError, match="is damaged"):
         count_here(Index.open(index.path), parse(TRIANGLE))
 
@@ -474,14 +470,14 @@ def test_what_is_staged_waits_until_its_folder_is_named_again(tmp_path, monkeypa
     """A process that dies between the commit and the renaming loses nothing, whoever writes the index in between."""
     path, one, two = example(tmp_path / "index", "plain"), tmp_path / "one", tmp_path / "two"
 
-    def died(output, entry, publish=Output.publish):
+    def died(output, entry, publish=WatchOutput.publish):
         if entry.line["epoch"] == 2:
             raise KeyboardInterrupt
         publish(output, entry)
 
     watching(path, one).apply(pa.table({"src": ["a"], "dst": ["n0"], "op": ["+"]}))
     with monkeypatch.context() as patch:
-        patch.setattr(Output, "publish", died)
+        patch.setattr(WatchOutput, "publish", died)
         with pytest.raises(KeyboardInterrupt):
             watching(path, one).apply(pa.table({"src": ["a"], "dst": ["n1"], "op": ["+"]}))
     assert [entry.line["epoch"] for entry in Index.open(path).manifest.publications] == [2]
@@ -512,7 +508,7 @@ def test_a_watch_that_ends_leaves_nothing_on_the_list(tmp_path):
 def test_an_older_output_is_finished_wherever_it_lies_now(tmp_path, monkeypatch):
     path, output = example(tmp_path / "index", "plain"), tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(Output, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(WatchOutput, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             watching(path, output).apply(pa.table({"src": ["a"], "dst": ["n0"], "op": ["+"]}))
     about = json.loads((output / "_bigjoin.json").read_text())
@@ -524,6 +520,5 @@ def test_an_older_output_is_finished_wherever_it_lies_now(tmp_path, monkeypatch)
     (path / MANIFEST).write_text(json.dumps(digest({**manifest, "output": old})))
     as_version_2(path)
     output.rename(tmp_path / "moved")
-    forget(path)
     watching(path, tmp_path / "moved").apply(pa.table({"src": ["a"], "dst": ["n1"], "op": ["+"]}))
     assert sorted(p.name for p in (tmp_path / "moved").glob("epoch=*")) == ["epoch=1", "epoch=2"]

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from bigjoin.graph import Graph
     from bigjoin.indexing import build_index
     from bigjoin.relations import Relations, join
-    from bigjoin.streaming.monitor import Epoch
-    from bigjoin.streaming.watch import StreamError
+    from bigjoin.streaming.batches import StreamError
+    from bigjoin.streaming.epoch import Epoch
     from bigjoin.verbs import Count, Explanation
 
 __version__ = "0.1.0"
@@ -58,11 +58,11 @@ __all__ = [
 
 _IMPORTED_ON_USE = {
     "Count": "bigjoin.verbs",
-    "Epoch": "bigjoin.streaming.monitor",
+    "Epoch": "bigjoin.streaming.epoch",
     "Explanation": "bigjoin.verbs",
     "Graph": "bigjoin.graph",
     "Relations": "bigjoin.relations",
-    "StreamError": "bigjoin.streaming.watch",
+    "StreamError": "bigjoin.streaming.batches",
     "build_index": "bigjoin.indexing",
     "join": "bigjoin.relations",
 }

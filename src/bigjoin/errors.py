@@ -10,7 +10,7 @@ BigjoinError
 ├── OutputError           a result that cannot be written
 ├── SessionError          Spark cannot start: Java is missing or too old, or the master does not answer
 ├── LostError             a process of Spark that ended in the middle of its work
-└── StreamError           a watch that ended with one of these errors (in streaming/watch.py, as it is also one of Spark's)
+└── StreamError           a watch that ended with one of these errors (in streaming/batches.py, as it is also one of Spark's)
 
 Queries and paths may be of any length, so a message repeats only as much of them as helps to find the mistake.
 """

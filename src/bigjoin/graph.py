@@ -7,34 +7,32 @@ import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.defaults import RunOptions, StrategyName, check_numbers, check_strategy
-from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
+from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import RELATION_NAME
 from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import check_definitions, materialize
 from bigjoin.query.query import Query
+from bigjoin.spark.count_here import count_here, is_small
 from bigjoin.spark.failures import told
 from bigjoin.spark.session import scratch_directory
-from bigjoin.streaming.compaction import settled, settled_in_place
-from bigjoin.streaming.initial import count_here, is_small
-from bigjoin.streaming.monitor import Epoch, Monitor, Watched
-from bigjoin.streaming.watch import Batches, check_checkpoint, read_file, telling
+from bigjoin.streaming.batches import Batches, KnownCounts, check_checkpoint, telling
+from bigjoin.streaming.compaction import compact_in_place, without_runs
+from bigjoin.streaming.epoch import Epoch
+from bigjoin.streaming.monitor import Monitor, Observer
+from bigjoin.streaming.update_files import read_file
+from bigjoin.streaming.watched import Watchable, Watched, watchable
 from bigjoin.streaming.window import Window
 from bigjoin.verbs import Verbs, meaning
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
-
-
-Watchable: TypeAlias = "str | Query | Mapping[str, str | Query]"
-"""A query, or queries by name."""
 
 
 class Graph(Verbs):
@@ -51,9 +49,9 @@ class Graph(Verbs):
     _compacted: tuple[str, Index] | None = None
     """A copy without runs of an index that cannot be written, by the identity of that index."""
     _monitor: tuple[Any, Monitor] | None = None
-    """What `apply` was asked for last, and the monitor that it made for that."""
+    """The options of the last `apply`, and the monitor that was made for them."""
     _is_watched: bool = False
-    """Whether a stream changes the index, so that queries open it again."""
+    """Whether a stream changes the index, so that queries have to open it again."""
 
     def __init__(
         self,
@@ -112,7 +110,7 @@ class Graph(Verbs):
             self.index = Index.open(self.index.path, verify=self.index.verifies)
         identity = self.index.manifest.identity
         if self._compacted is None or self._compacted[0] != identity:
-            found = settled(self.index)
+            found = without_runs(self.index)
             if found.path == self.index.path:
                 self.index = found
                 return found
@@ -167,7 +165,7 @@ class Graph(Verbs):
         this version of the index: one that is built anew starts without it.
         """
         asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
-        self.index = settled_in_place(self.index)
+        self.index = compact_in_place(self.index)
         self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples
 
@@ -186,11 +184,11 @@ class Graph(Verbs):
     ) -> Epoch:
         """Change the graph by a table of updates, as one epoch, and return what that changed in the results of queries.
 
-        Updates have columns src, dst and op (`+` or `-`, insert or delete, 1 or -1). They follow the column `order`; without
-        one, deletions come before insertions. `queries` is a query or a mapping of names to queries. For each of them the epoch
-        has the matches that came and went (`table`), and the new `count`; without `listing`, the counts alone. Give all queries
-        at once: one that was not asked of the epoch before is counted anew. Updates and queries may come in either order, but
-        of two texts the first is the path of the updates.
+        Updates have columns src, dst and op (`+` or `-`, insert or delete, 1 or -1). They apply in the order of the column
+        `order`; without one, deletions come before insertions. `queries` is a query, or a mapping of names to queries. For each
+        of them the epoch has the matches that were created and destroyed (`table`) and the new `count`; without `listing`, only
+        the counts. Ask the same queries of every epoch: one that was not asked of the previous epoch is counted from scratch.
+        Updates and queries may be given in either order, but of two strings the first is the path of the updates.
         """
         rows, asked = _updates_and_queries(updates, queries)
         watched = watchable(asked, flags, listing=listing)
@@ -212,7 +210,7 @@ class Graph(Verbs):
         updates: DataFrame | Watchable,
         *,
         output: str | Path | None = None,
-        function: Callable[[Epoch], None] | None = None,
+        function: Observer | None = None,
         checkpoint: str | None = None,
         order: str | None = None,
         window: str | float | None = None,
@@ -228,12 +226,12 @@ class Graph(Verbs):
 
         Each batch is an epoch. The matches that it creates and destroys are written to the folder `output` exactly once, as
         epoch=N/*.parquet (below a folder for each query, if there are several), and the counts to _counts.jsonl. `function` is
-        called with every Epoch before it is committed: at least once, with the same number and the same rows if again. With
-        neither, counts alone are kept. `checkpoint` is where Spark notes how far the stream is: with the output, if not said.
+        called with every Epoch before it is committed: at least once, and with the same number and rows each time. With
+        neither, only counts are kept. `checkpoint` is where Spark records its progress, by default inside the output folder.
 
-        `window` and `time` let edges expire: those whose column `time` lies further behind the latest than `window`, a number
-        in its unit or a length such as "7 days". `trigger` is what Spark's `trigger` takes. `adopt` goes on with a checkpoint
-        that the index was not watched with before. Queries and updates may come in either order.
+        `window` and `time` let edges expire once their column `time` is further behind the latest than `window`, which is a
+        number in its unit or a length such as "7 days". `trigger` is what Spark's `trigger` takes. `adopt` accepts a checkpoint
+        that the index was not watched with before. Queries and updates may be given in either order.
         """
         rows, asked = _updates_and_queries(updates, queries)
         if not hasattr(rows, "writeStream"):
@@ -243,45 +241,36 @@ class Graph(Verbs):
             raise BigjoinError("a window is a length and the column it is about: give both window= and time=")
         check_numbers(workers=workers, batch_size=batch_size)
         watched = watchable(asked, flags, listing=output is not None or function is not None)
-        where = checkpoint or (
-            f"{Path(output).absolute()}/_checkpoint" if output is not None else f"{self.index.path}.checkpoint"
-        )
+        folder = None if output is None else Path(output).absolute()
+        where = checkpoint or (f"{self.index.path}.checkpoint" if folder is None else f"{folder}/_checkpoint")
         self.index = Index.open(self.index.path, verify=self.index.verifies)
         if not adopt:
             check_checkpoint(self.index, where, frame.sparkSession)
         self._spark = self._spark or frame.sparkSession
-        batches = Batches(
-            str(self.index.path.absolute()),
+        monitor = monitor_of(
+            self,
             watched,
-            where,
-            {},
-            output=None if output is None else str(Path(output).absolute()),
+            RunOptions(strategy=strategy, workers=workers, batch_size=batch_size),
+            output=folder,
             order=order,
-            window=None if window is None or time is None else (time, window),
-            strategy=self._strategy_for_updates(strategy, watched, workers),
-            workers=workers,
-            batch_size=batch_size,
-            adopt=adopt,
-            function=function,
-            verify=self.index.verifies,
+            window=None if window is None or time is None else Window(time, window),
         )
-        first = batches.monitor(lambda: self.spark)
-        first.initial = partial(self._counted, spark=lambda: self.spark)
-        with first.writing() as live:  # a mistake is an error here, and not a stream that fails
+        with monitor.writing() as live:  # so that mistakes are errors here, and not a stream that fails
             self.index = live.index
-            epoch = live.index.epoch
-        batches.counts = {str(one.query): (epoch, first.counts[name]) for name, one in watched.items()}
+        counts = {str(one.query): monitor.counts[name] for name, one in watched.items()}
+        monitor.initial = KnownCounts(self.index.epoch, counts)
         self._is_watched = True
+        batches = Batches(monitor, where, adopt=adopt, function=function)
         stream = frame.writeStream.foreachBatch(batches).option("checkpointLocation", where)
         return telling((stream.trigger(**trigger) if trigger else stream).start())
 
     @told()
     def _counted(self, index: Index, query: Query, spark: Callable[[], SparkSession]) -> int:
-        """Return how many matches a query has in an index of this graph, without Spark if the index is small."""
+        """Return the number of matches of a query in an index of this graph, without Spark if the index is small."""
         return count_here(index, query) if is_small(index) else int(self._over(index, spark=spark()).count(query))
 
     def _strategy_for_updates(self, strategy: StrategyName, watched: Mapping[str, Watched], workers: int | None) -> str:
-        """Return the strategy of delta queries: the one for all matches of the first query, as updates take the same steps."""
+        """Return the strategy of delta queries: that of the first query, since they take the same steps."""
         check_strategy(strategy)
         first = next((one.query for one in watched.values()), None)
         if strategy != "auto" or first is None:
@@ -317,11 +306,11 @@ def monitor_of(
     window: Window | None = None,
     spark: Callable[[], SparkSession] | None = None,
 ) -> Monitor:
-    """Return the monitor of queries over a graph's index; `spark` is called if a session turns out to be needed."""
+    """Return the monitor of queries over a graph's index; `spark` is called only if a session is needed."""
     check_numbers(workers=run["workers"], batch_size=run["batch_size"])
     session = spark or (lambda: graph.spark)
     return Monitor(
-        graph.index.path,
+        graph.index.path.absolute(),
         watched,
         spark=session,
         initial=partial(graph._counted, spark=session),
@@ -336,29 +325,11 @@ def monitor_of(
 
 
 def _updates_and_queries(updates: Rows | Watchable, queries: Watchable | Rows | None) -> tuple[Rows, Watchable | None]:
-    """Return updates and queries, exchanged if their types say so."""
+    """Return updates and queries, swapped if their types say so."""
     is_text_before_rows = isinstance(updates, str) and not isinstance(queries, (str, Query, Mapping, type(None)))
     if isinstance(updates, (Query, Mapping)) or is_text_before_rows:
         updates, queries = queries, updates
     return updates, cast("Watchable | None", queries)
-
-
-def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict[str, Watched]:
-    """Return queries by name, ready to be watched; refuse what cannot be."""
-    named = queries if isinstance(queries, Mapping) else {} if queries is None else {"": queries}
-    found = {}
-    for name, query in named.items():
-        asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
-        if name and name != asked.name and not RELATION_NAME.fullmatch(name):
-            raise BigjoinError(f"{name!r} cannot name a query: use letters, digits and _")
-        if asked.deduplicate and asked.projects:
-            raise QueryError("deduplicated rows cannot be watched: how often a row is there would have to be kept")
-        if taken := {"change", "epoch"} & set(asked.columns):
-            raise QueryError(f"{min(taken)!r} is a column of every watch's output", hint="give the attribute another name")
-        if not asked.head:
-            raise QueryError(f"the head of {asked.name!r} is empty, so matches have no columns", hint="list attributes")
-        found[name or asked.name] = Watched(asked, listing)
-    return found
 
 
 def _table(rows: Rows, index: Index) -> pa.Table:

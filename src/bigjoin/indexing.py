@@ -34,7 +34,7 @@ from bigjoin.spark.failures import told
 from bigjoin.spark.ingest import ingest, runner
 from bigjoin.spark.read import frame_table, read_frame
 from bigjoin.spark.session import get_session
-from bigjoin.streaming.compaction import settled
+from bigjoin.streaming.compaction import without_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +97,7 @@ def build_index(
         if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, columns, labels, types)):
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
         return _rebuild(
-            settled(Index.open(edges)), path, Path(edges), directed, shards, queries, part_size, spark, progress, share
+            without_runs(Index.open(edges)), path, Path(edges), directed, shards, queries, part_size, spark, progress, share
         )
     progress("looking at the source")
     reader = _Reader(spark, properties=properties, drop_nulls=drop_nulls)

@@ -38,7 +38,7 @@ from bigjoin.spark.failures import told
 from bigjoin.spark.ingest import runner
 from bigjoin.spark.read import frame_schema, read_frame, spool
 from bigjoin.spark.session import get_session, scratch_directory
-from bigjoin.streaming.compaction import settled
+from bigjoin.streaming.compaction import without_runs
 from bigjoin.verbs import Verbs
 
 
@@ -284,7 +284,7 @@ def _open(name: str, rows: Rows, spark: SparkSession | None) -> Chunked | DataFr
     if isinstance(rows, (str, Path)):
         check_regular(rows)
         if not is_remote(str(rows)) and is_index(Path(rows)):
-            return Chunked.of(_of_index(settled(Index.open(rows)), name))
+            return Chunked.of(_of_index(without_runs(Index.open(rows)), name))
         if is_remote(str(rows)) or _is_large_parquet(Path(rows)):
             return read_frame(spark or get_session(), str(rows))
         return Chunked.of(read_whole(str(rows)))

@@ -17,7 +17,6 @@ from bigjoin.errors import BigjoinError
 from bigjoin.graph import Graph
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest import LOCK
-from bigjoin.index.versions import forget
 from bigjoin.indexing import build_index
 from bigjoin.spark.session import get_session
 from bigjoin_bench.memory import Peak
@@ -54,7 +53,6 @@ class Watching(Streamed):
                 times, figures = self.watched(question, place)
             count = _kept(place / "index")
         finally:
-            forget(place / "index")
             shutil.rmtree(place)
         if count != after:
             raise BigjoinError(f"{question.title}: {count:,} matches were kept, and there are {after:,}")
@@ -84,7 +82,6 @@ class Watching(Streamed):
         nothing = self.first.slice(0, 0).append_column("op", pa.array([], pa.string()))
         graph = Graph.open(index, spark=self.spark)
         before = graph.apply(nothing, question.query, listing=False, strategy="shared", **question.flags).count  # type: ignore[arg-type]
-        forget(index)
         everything = self._build(pa.concat_tables([self.first, self.later]), "final").path
         after = int(Graph.open(everything, spark=self.spark).count(question.query, **question.flags))  # type: ignore[arg-type]
         shutil.rmtree(everything)
@@ -110,7 +107,7 @@ class Partitioned(Watching):
             del batch
             how = {"strategy": "partitioned", "workers": self.workers, "listing": False}
             epoch = graph.apply(frame.toArrow(), question.query, **how, **question.flags)  # type: ignore[arg-type]
-            counted = [ran for found in epoch.found.values() for ran in found.runs]
+            counted = [ran for changes in epoch.queries.values() for ran in changes.figures]
             runs.extend({**ran.stats, "index_tuples": ran.index_tuples()} for ran in counted)
 
         stream = self.stream().writeStream.foreachBatch(apply).trigger(**ONCE)

@@ -92,7 +92,7 @@ def _build(
     from bigjoin.index.writer import verify as verify_index
     from bigjoin.indexing import build_index, run_for
     from bigjoin.materialize import definitions, materialize
-    from bigjoin.streaming.compaction import settled_in_place
+    from bigjoin.streaming.compaction import compact_in_place
 
     check_target(directory)
     if name in options.relations:
@@ -114,7 +114,7 @@ def _build(
             and not (options.undirected and Graph.open(before.path).directed)
         ):
             runner = run_for(before, spark, report.share)
-            built = materialize(settled_in_place(before), queries, runner, part=part_size, progress=report.stage)
+            built = materialize(compact_in_place(before), queries, runner, part=part_size, progress=report.stage)
         else:
             built = build_index(
                 source if before is not None else {name: source, **options.relations},

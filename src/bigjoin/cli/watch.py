@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,18 +18,19 @@ from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.languages import parse
 
 if TYPE_CHECKING:
-    from bigjoin.streaming.monitor import Epoch, Watched
+    from bigjoin.streaming.epoch import Epoch
+    from bigjoin.streaming.watched import Watched
 
-_PATH = click.Path(path_type=Path)
-_UPDATES = "A folder of CSV, JSON or Parquet files, one for each epoch."
-_OUTPUT = "A folder for the signed matches: epoch=N/*.parquet, and _counts.jsonl."
+_PATH_TYPE = click.Path(path_type=Path)
+_UPDATES_HELP = "A folder of CSV, JSON or Parquet files, one for each epoch."
+_OUTPUT_HELP = "A folder for the signed matches: epoch=N/*.parquet, and _counts.jsonl."
 
 
 @click.command()
 @click.argument("query", nargs=-1, required=True)
-@click.argument("directory", metavar="DIR", type=_PATH)
-@click.option("--updates", required=True, metavar="PATH", type=_PATH, help=_UPDATES)
-@click.option("--output", metavar="PATH", type=_PATH, help=_OUTPUT)
+@click.argument("directory", metavar="DIR", type=_PATH_TYPE)
+@click.option("--updates", required=True, metavar="PATH", type=_PATH_TYPE, help=_UPDATES_HELP)
+@click.option("--output", metavar="PATH", type=_PATH_TYPE, help=_OUTPUT_HELP)
 @click.option("--once", is_flag=True, help="Stop when all files that are there are applied.")
 @click.option("--order", metavar="COLUMN", help="The order of the updates of a file [default: deletions come first].")
 @click.option("--window", metavar="LENGTH", help="Let edges expire: a number, or a length such as '7 days' ...")
@@ -55,7 +57,7 @@ def watch(
     """
     from bigjoin.graph import Graph, monitor_of
     from bigjoin.index.manifest import is_vacant
-    from bigjoin.streaming.watch import watch_folder
+    from bigjoin.streaming.update_files import watch_folder
     from bigjoin.streaming.window import Window
 
     watched = _watched(query, options, listing=output is not None)
@@ -83,44 +85,43 @@ def watch(
         try:
             watch_folder(monitor, updates, once=once, adopt=adopt, report=log.add)
         finally:
-            with suppress(BigjoinError):  # the next watch does what cannot be finished now
+            with suppress(BigjoinError):  # the next watch finishes what this one cannot
                 monitor.finish()
     log.close()
 
 
 class _Log:
-    """What epochs did: a live line on stderr, with --json an object for each on stdout, else the sum of all at the end."""
+    """What epochs did: a live line on stderr; on stdout an object for each with --json, otherwise the totals at the end."""
 
     def __init__(self, report: Reporter, options: Options) -> None:
         self.report, self.options = report, options
-        self.epochs = self.updates = self.created = self.destroyed = 0
+        self.totals: Counter[str] = Counter()
         self.counts: dict[str, int] = {}
 
     def add(self, epoch: Epoch, file: Path, files_left: int) -> None:
-        """Tell what an epoch did, and how many files wait."""
-        updates, changes = epoch.fate.updates, epoch.queries.values()
+        """Report an epoch, and how many files are left."""
+        changes = epoch.queries.values()
         created, destroyed = sum(change.created for change in changes), sum(change.destroyed for change in changes)
-        rate = updates / max(epoch.seconds, 1e-9)
+        self.totals.update(epochs=1, updates=epoch.fate.updates, created=created, destroyed=destroyed)
+        self.counts = {name: change.count for name, change in epoch.queries.items()}
+        rate = epoch.fate.updates / max(epoch.seconds, 1e-9)
         behind = f"{files_left} files and {max(0.0, time.time() - file.stat().st_mtime):,.1f} s behind"
-        done = f"{updates:,} updates, +{created:,} -{destroyed:,} matches, {rate:,.0f} updates/s"
+        done = f"{epoch.fate.updates:,} updates, +{created:,} -{destroyed:,} matches, {rate:,.0f} updates/s"
         self.report.stage(f"epoch {epoch.number}: {done}, {behind}")
         if self.options.as_json:
-            click.echo(json.dumps(epoch.line | {"seconds": epoch.seconds, "file": file.name}))
-        self.epochs, self.updates = self.epochs + 1, self.updates + updates
-        self.created, self.destroyed = self.created + created, self.destroyed + destroyed
-        self.counts = {name: change.count for name, change in epoch.queries.items()}
+            click.echo(json.dumps({**epoch.line, "seconds": epoch.seconds, "file": file.name}))
 
     def close(self) -> None:
-        """Tell what all epochs came to."""
+        """Report the totals."""
         if not self.options.as_json:
-            counts = ", ".join(f"{name} {count:,}" for name, count in self.counts.items())
-            done = f"{self.epochs} epochs, {self.updates:,} updates, +{self.created:,} -{self.destroyed:,} matches"
-            click.echo(f"{done}; {counts or 'nothing new'}")
+            counts = ", ".join(f"{name} {count:,}" for name, count in self.counts.items()) or "nothing new"
+            totals = "{epochs} epochs, {updates:,} updates, +{created:,} -{destroyed:,} matches"
+            click.echo(f"{totals.format_map(self.totals)}; {counts}")
 
 
 def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> dict[str, Watched]:
-    """Return the queries by name: their own, or what stands before = if that is a name."""
-    from bigjoin.graph import watchable
+    """Return the queries by name: their own, or the one before the equals sign."""
+    from bigjoin.streaming.watched import watchable
 
     named = {}
     for given in queries:
@@ -135,9 +136,9 @@ def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> di
 
 
 def _begin_empty(path: Path, folder: Path, options: Options, *, left_out: str | None) -> None:
-    """Build the index of an empty graph, with the columns of the first file of updates but for one that orders them."""
+    """Build the index of an empty graph with the columns of the first file of updates, without the one that orders them."""
     from bigjoin.indexing import build_index
-    from bigjoin.streaming.watch import empty_like, updates_in
+    from bigjoin.streaming.update_files import empty_like, updates_in
 
     files = updates_in(folder)
     if not files:

@@ -1,8 +1,8 @@
-"""A trie that changes: the lists that updates touch are written anew behind the others, and codes are led to them.
+"""A trie that changes: the lists that updates touch are rewritten behind the others, and their codes are pointed at the copies.
 
-So a list stays one sorted stretch of one array, whatever happened to it, and a version is nothing but an array that says where
-the list of each code lies: the old version, the new one, and the one between (after deletions, before insertions) share every
-list that they have in common. Kernels read all of them as they read a relation that never changes.
+A list therefore remains one sorted stretch of one array, whatever happened to it, and a version of the relation is only an
+array with the place of each code's list. The versions before an epoch, between its deletions and its insertions, and after it
+share all lists that they have in common, and kernels read them like a relation that never changes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from bigjoin.index.trie import Codes, Level, Trie, levels_of
 from bigjoin.kernels.patch import copy_lists, patch_lists
 from bigjoin.storage.arena import Growing
 
-NODES = np.uint32
+NODE_TYPE = np.uint32
 
-SWEEP = 2
-"""Times the tuples there are that may have been written before those that are gone are swept out."""
-ROOM = 1 << 20
-"""Tuples that may lie about in any case."""
+MAX_WRITTEN_RATIO = 2
+"""Superseded lists are swept out once more tuples are written than this many times those of the relation ..."""
+MIN_SWEPT_TUPLES = 1 << 20
+"""... plus this many."""
 
 
-class State(IntEnum):
-    """The relation before an epoch, after its deletions, and after its insertions."""
+class Moment(IntEnum):
+    """The moments of an epoch at which a relation can be read: before it, between deletions and insertions, and after it."""
 
     BEFORE = 0
     BETWEEN = 1
@@ -35,98 +35,98 @@ class State(IntEnum):
 
 
 class UntrueDeltaError(Exception):
-    """A delta that deletes what is not there, inserts what is, or does so twice."""
+    """A delta deletes a tuple that is not there, inserts one that is, or names one twice."""
 
 
 class ChangingTrie:
-    """The tuples of a relation in one column order, in three states at once."""
+    """The tuples of a relation in one column order, at all three moments of an epoch."""
 
     def __init__(self, base: Trie, size: int, longest: int) -> None:
-        self._lay(base.levels)
+        self._set_levels(base.levels)
         self.longest = longest
         self.stored = len(base)
-        self.empty = self._empty_node()
-        self.places = [Growing(base.shards.nodes(np.arange(base.nodes_stored)).astype(NODES)) for _ in State]
-        self.in_delta = {False: Growing(np.zeros(0, NODES)), True: Growing(np.zeros(0, NODES))}
+        self.places = [Growing(base.shards.nodes(np.arange(base.nodes_stored)).astype(NODE_TYPE)) for _ in Moment]
+        self.in_delta = {insert: Growing(np.zeros(0, NODE_TYPE)) for insert in (False, True)}
         self.deltas: dict[bool, Trie] = {}
         self.touched: list[NDArray[np.int64]] = []
         self.grow(size)
 
-    def _lay(self, levels: Sequence[Level]) -> None:
+    def _set_levels(self, levels: Sequence[Level]) -> None:
         self.levels = [(Growing(level.offsets), Growing(level.values)) for level in levels]
-
-    def _empty_node(self) -> int:
         offsets, values = self.levels[0]
         offsets.extend(1)[0] = values.used
-        return offsets.used - 2
+        self.empty = offsets.used - 2
+        """The node of the empty list."""
 
     def grow(self, size: int) -> None:
-        """Have a place for every code of the first column's domain."""
+        """Make room for every code of the first column's domain."""
         for places in self.places:
             places.fill(size, self.empty)
         for places in self.in_delta.values():
             places.fill(size, 0)
 
-    def trie(self, state: State) -> Trie:
-        """Return the relation in a state."""
+    def trie(self, moment: Moment) -> Trie:
+        """Return the relation at a moment."""
         levels = tuple(Level(offsets.filled, values.filled) for offsets, values in self.levels)
-        return Trie(levels, places=self.places[state].filled, most=self.longest)
+        return Trie(levels, places=self.places[moment].filled, most=self.longest)
 
     def change(self, columns: Sequence[Codes], *, insert: bool) -> None:
-        """Insert tuples that are not there, or delete some that are; they are sorted, column by column in the trie's order.
+        """Insert tuples that are not there, or delete tuples that are; they are sorted, in the trie's column order.
 
-        Raise UntrueDeltaError if they are not: lists have no room for that.
+        Raise UntrueDeltaError otherwise: the rewritten lists have no room for anything else.
         """
-        state = State.AFTER if insert else State.BETWEEN
-        if len(columns[0]) and not (_are_distinct(columns) and (self.trie(state).contains(columns) != insert).all()):
+        moments = (Moment.AFTER,) if insert else (Moment.BETWEEN, Moment.AFTER)
+        if len(columns[0]) and (_equal_to_next(columns).any() or (self.trie(moments[0]).contains(columns) == insert).any()):
             raise UntrueDeltaError
-        self._note(columns, insert=insert)
-        if not len(columns[0]):
-            return
-        firsts = np.flatnonzero(np.append(True, columns[0][1:] != columns[0][:-1]))
+        firsts = np.flatnonzero(np.append(True, columns[0][1:] != columns[0][:-1])[: len(columns[0])])
         keys, starts = columns[0][firsts].astype(np.int64), np.append(firsts, len(columns[0]))
-        states = (State.AFTER,) if insert else (State.BETWEEN, State.AFTER)
-        nodes = self.places[states[0]].filled[keys]
-        new = self._patch if len(self.levels) == 1 else self._rewrite
-        first = new(nodes, starts, columns[1:], insert=insert)
-        for state in states:
-            self.places[state].filled[keys] = first + np.arange(len(keys), dtype=NODES)
+        self._keep_delta(keys, starts, columns, insert=insert)
+        if not len(keys):
+            return
+        nodes = self.places[moments[0]].filled[keys]
+        rewrite = self._patch if len(self.levels) == 1 else self._rewrite
+        first = rewrite(nodes, starts, columns[1:], insert=insert)
+        for moment in moments:
+            self.places[moment].filled[keys] = first + np.arange(len(keys), dtype=NODE_TYPE)
         self.touched.append(keys)
 
-    def settle(self) -> None:
-        """Make the state after an epoch the one before the next, and forget the delta."""
+    def commit(self) -> None:
+        """Make the version after an epoch the one before the next, and drop the delta."""
         for keys in self.touched:
-            for state in (State.BEFORE, State.BETWEEN):
-                self.places[state].filled[keys] = self.places[State.AFTER].filled[keys]
+            for moment in (Moment.BEFORE, Moment.BETWEEN):
+                self.places[moment].filled[keys] = self.places[Moment.AFTER].filled[keys]
         for insert, delta in self.deltas.items():
             assert delta.keys is not None
             self.in_delta[insert].filled[delta.keys[1:].astype(np.int64)] = 0
         self.touched, self.deltas = [], {}
-        written = self.levels[-1][1].used
-        if written > SWEEP * self.stored + ROOM:  # as it was when somebody last looked
+        if self._is_mostly_superseded():  # by the number of tuples at the last count, since counting takes a while
             self.stored = self.live()
-            if written > SWEEP * self.stored + ROOM:
+            if self._is_mostly_superseded():
                 self._sweep()
 
+    def _is_mostly_superseded(self) -> bool:
+        return self.levels[-1][1].used > MAX_WRITTEN_RATIO * self.stored + MIN_SWEPT_TUPLES
+
     def live(self) -> int:
-        """Return how many tuples there are."""
-        nodes = self.places[State.BEFORE].filled.astype(np.int64)
+        """Return how many tuples the relation has."""
+        nodes = self.places[Moment.BEFORE].filled.astype(np.int64)
         bounds = self.levels[0][0].filled
         for offsets, _ in self.levels[1:]:
             bounds = offsets.filled[bounds]
         return int((bounds[nodes + 1] - bounds[nodes]).sum())
 
-    def _note(self, columns: Sequence[Codes], *, insert: bool) -> None:
-        """Keep the tuples of a delta as a trie of their own; its first node is the empty list of all other codes."""
-        fresh = np.append(True, columns[0][1:] != columns[0][:-1])[: len(columns[0])]
-        keys = columns[0][fresh]
-        levels = levels_of(np.cumsum(fresh), columns[1:], len(keys) + 1)
+    def _keep_delta(
+        self, keys: NDArray[np.int64], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool
+    ) -> None:
+        """Keep the delta as a trie of its own, whose node 0 is the empty list of all codes that are not in it."""
+        nodes = np.arange(1, len(keys) + 1)
         places = self.in_delta[insert].filled
-        places[keys.astype(np.int64)] = np.arange(1, len(keys) + 1, dtype=NODES)
-        self.deltas[insert] = Trie(levels, places=places, keys=np.append(np.zeros(1, keys.dtype), keys))
+        places[keys] = nodes
+        levels = levels_of(np.repeat(nodes, np.diff(starts)), columns[1:], len(keys) + 1)
+        self.deltas[insert] = Trie(levels, places=places, keys=np.append(0, keys).astype(columns[0].dtype))
 
     def _patch(self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool) -> int:
-        """Write the changed lists of a binary relation behind the others, and return the first of their nodes."""
+        """Write the changed lists of a binary relation behind the others, and return the node of the first."""
         offsets, values = self.levels[0]
         now = offsets.filled[nodes.astype(np.int64) + 1] - offsets.filled[nodes]
         lengths = now + np.diff(starts) if insert else now - np.diff(starts)
@@ -139,16 +139,13 @@ class ChangingTrie:
         return first
 
     def _rewrite(self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool) -> int:
-        """Do the same where tuples are wider: gather all that hang on the changed nodes, and write their levels."""
-        owner, known = self.tuples_below(nodes.astype(np.int64))
+        """Do the same for wider tuples: gather all below the changed nodes, and write their levels."""
         changed = np.repeat(np.arange(len(nodes)), np.diff(starts))
-        every = [np.concatenate(pair) for pair in zip((owner, *known), (changed, *columns), strict=True)]
+        every = [np.concatenate(pair) for pair in zip(self.tuples_below(nodes), (changed, *columns), strict=True)]
         order = np.lexsort(every[::-1])
         every = [column[order] for column in every]
-        if not insert:  # a tuple that is there twice is known, and deleted
-            same = np.ones(len(order) - 1, np.bool_)
-            for column in every:
-                same &= column[1:] == column[:-1]
+        if not insert:  # a deleted tuple is there twice: as a known one, and in the delta
+            same = _equal_to_next(every)
             gone = np.append(same, False) | np.append(False, same)
             every = [column[~gone] for column in every]
         first = self.levels[0][0].used - 1
@@ -158,28 +155,20 @@ class ChangingTrie:
         self.longest = max(self.longest, int(np.diff(level.offsets).max(initial=0)))
         return first
 
-    def tuples_below(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Codes]]:
-        """Return all tuples below some nodes, column by column, and for each which of the nodes it is below."""
-        owner = np.arange(len(nodes))
-        found: list[Codes] = []
-        for offsets, values in self.levels:
-            starts = offsets.filled[nodes]
-            lengths = offsets.filled[nodes + 1] - starts
-            nodes = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
-            owner = np.repeat(owner, lengths)
-            found = [*(np.repeat(column, lengths) for column in found), values.filled[nodes]]
-        return owner, found
+    def tuples_below(self, nodes: NDArray[Any]) -> list[Codes]:
+        """Return all tuples below some nodes, column by column, each after the number of its node."""
+        below = Trie(self.compact(nodes))
+        return below.tuples(np.arange(len(below)))
 
     def _sweep(self) -> None:
-        """Drop the lists that no code leads to any more."""
-        live = self.places[State.BEFORE].filled
-        self._lay(self.compact(live))
-        self.empty = self._empty_node()
+        """Drop superseded lists."""
+        live = self.places[Moment.BEFORE].filled
+        self._set_levels(self.compact(live))
         for places in self.places:
-            places.filled[:] = np.arange(len(live), dtype=NODES)
+            places.filled[:] = np.arange(len(live), dtype=NODE_TYPE)
 
     def compact(self, nodes: NDArray[Any]) -> tuple[Level, ...]:
-        """Return levels that hold the lists of some nodes alone, in their order."""
+        """Return levels that hold only the lists of some nodes, in their order."""
         levels, nodes = [], nodes.astype(np.int64)
         for offsets, values in self.levels:
             lengths = offsets.filled[nodes + 1] - offsets.filled[nodes]
@@ -193,9 +182,9 @@ class ChangingTrie:
         return tuple(levels)
 
 
-def _are_distinct(columns: Sequence[Codes]) -> bool:
-    """Tell whether no tuple comes twice; they are sorted."""
+def _equal_to_next(columns: Sequence[Codes]) -> NDArray[np.bool_]:
+    """Tell for each of some sorted tuples but the last whether the next one is the same."""
     same = np.ones(max(0, len(columns[0]) - 1), np.bool_)
     for column in columns:
         same &= column[1:] == column[:-1]
-    return not same.any()
+    return same

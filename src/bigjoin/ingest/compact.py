@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.index.catalogue import sample
-from bigjoin.index.changing import ChangingTrie, State
+from bigjoin.index.changing import ChangingTrie, Moment
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.directory import VERTEX, Index
@@ -74,7 +74,7 @@ class _Compaction:
         has = np.zeros(size, np.bool_)
         for (_, width), orders in self.versions.orders.items():
             for trie in orders.values() if width == 2 else ():
-                offsets, places = trie.levels[0][0].filled, trie.places[State.BEFORE].filled.astype(np.int64)
+                offsets, places = trie.levels[0][0].filled, trie.places[Moment.BEFORE].filled.astype(np.int64)
                 has[: len(places)] |= offsets[places + 1] > offsets[places]
         alone = size - int(has.sum())
         return np.flatnonzero(has) if alone > max(ALONE, size // 2) else None
@@ -125,7 +125,7 @@ class _Compaction:
 
     def levels(self, trie: ChangingTrie) -> tuple[Level, ...]:
         """Return the levels of a trie, lists shard after shard."""
-        places = trie.places[State.BEFORE].filled
+        places = trie.places[Moment.BEFORE].filled
         kept = self.live.get(VERTEX)
         places = places if kept is None else places[kept]
         shards = Shards(self.index.shards, len(places))

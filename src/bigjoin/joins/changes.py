@@ -1,4 +1,4 @@
-"""From what delta queries find to the matches that an epoch creates and destroys."""
+"""From the bindings that delta queries find to the matches that an epoch creates and destroys."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bigjoin.joins.bind import Output
 from bigjoin.kernels.report import report_forms
 from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
 
-CHANGE = "change"
-"""The column that tells a match that was created (+1) from one that was destroyed (-1)."""
+CHANGE_COLUMN = "change"
+"""The column that is +1 for a match that was created, and -1 for one that was destroyed."""
 
 
 @dataclass(frozen=True)
 class Signed:
-    """How what a delta query finds in one phase of an epoch is reported."""
+    """A delta query in one phase of an epoch, and how its bindings are reported as signed matches."""
 
     plan: DeltaPlan
     dq: DeltaQuery
@@ -31,8 +31,8 @@ class Signed:
 
     @property
     def each(self) -> int:
-        """For how many matches each binding stands, where that is the same for all."""
-        assert self.plan.query.injective or not self.dq.images, "only a look at each match would tell"
+        """The number of matches that each binding stands for, where it is the same for all."""
+        assert self.plan.query.injective or not self.dq.images, "depends on the match"
         return max(1, len(self.dq.images))
 
     def columns(self, outputs: Sequence[Output], found: Codes) -> Iterator[list[pa.Array]]:
@@ -44,7 +44,7 @@ class Signed:
 
 def with_change(schema: pa.Schema) -> pa.Schema:
     """Return the columns of signed matches, given those of matches."""
-    return pa.schema([pa.field(CHANGE, pa.int8()), *schema])
+    return pa.schema([pa.field(CHANGE_COLUMN, pa.int8()), *schema])
 
 
 def changed(plan: DeltaPlan, dq: DeltaQuery, found: Codes) -> Iterator[Codes]:
@@ -59,7 +59,7 @@ def changed(plan: DeltaPlan, dq: DeltaQuery, found: Codes) -> Iterator[Codes]:
 
 
 def _image(image: Image, order: tuple[str, ...], found: Codes) -> Codes:
-    """Return the matches of another atom of the orbit, without those that an earlier atom has."""
+    """Return the matches of another atom of the orbit, without those that are an earlier atom's."""
     renamed = found[_sources(image.names, order)]
     seed = [order.index(a) for a in image.atom.attributes]
     theirs = np.zeros(renamed.shape[1], np.bool_)
@@ -72,7 +72,7 @@ def _image(image: Image, order: tuple[str, ...], found: Codes) -> Codes:
 
 
 def _as_reported(plan: DeltaPlan, order: tuple[str, ...], found: Codes) -> Codes:
-    """Return each match in the one form, of those that symmetries give it, which satisfies the restrictions."""
+    """Return each match in that one of its symmetric forms which satisfies the restrictions."""
     reported = np.empty(found.shape, found.dtype)
     sources = np.array([_sources(names, order) for names in plan.automorphisms], np.int64)
     smaller, larger = (
@@ -83,6 +83,6 @@ def _as_reported(plan: DeltaPlan, order: tuple[str, ...], found: Codes) -> Codes
 
 
 def _sources(names: tuple[tuple[str, str], ...], order: tuple[str, ...]) -> list[int]:
-    """Return for each attribute of the order the position of the one that is renamed to it."""
+    """Return for each attribute of the order the position of the attribute that is renamed to it."""
     source = {new: order.index(old) for old, new in names}
     return [source[a] for a in order]

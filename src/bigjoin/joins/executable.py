@@ -19,6 +19,11 @@ from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 
 
+def as_loops(plan: Plan) -> CountPlan:
+    """Return a plan as a count of its matches by loops, each within the one before."""
+    return CountPlan(plan.query, (as_nest(plan),))
+
+
 def as_nest(plan: Plan) -> Term:
     """Return a plan as loops, each within the one before."""
     return Term(1, nest_of(plan), plan.attributes)
@@ -50,6 +55,11 @@ class CountProgram:
         return [(nest.times, Counting(nest, self.query, index)) for nest in self.nests]
 
     @property
+    def plan(self) -> CountPlan:
+        """What is counted, as loops, whether they are compiled or not."""
+        return CountPlan(self.query, self.nests, self.divisor) if self.steps is None else as_loops(self.steps)
+
+    @property
     def loops(self) -> list[list[str]]:
         """The attributes that the loops of each nest bind, or the seed and the steps of the plan."""
         if self.steps is not None:
@@ -70,7 +80,13 @@ class ListProgram:
 
     @classmethod
     def choose(
-        cls, query: Query, nest: Term, steps: Callable[[tuple[str, ...] | None], Plan], index: Relations, *, factorized: bool
+        cls,
+        query: Query,
+        nest: Term,
+        steps: Callable[[tuple[str, ...] | None], Plan],
+        index: Relations,
+        *,
+        factorized: bool = False,
     ) -> ListProgram:
         """Compile a nest, unless it is too large; `steps` makes the plan for that, in the nest's order if some are lists."""
         program = cls(query, nest, factorized)

@@ -11,7 +11,7 @@ from bigjoin.dataflow.heavy import Heavy, HeavyItinerary
 from bigjoin.defaults import WORKERS_PER_CORE
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import Index
-from bigjoin.index.versions import Phase
+from bigjoin.index.phase import Phase
 from bigjoin.joins.bind import BoundPlan, bind
 from bigjoin.joins.changes import Signed, with_change
 from bigjoin.joins.itinerary import Itinerary

@@ -1,65 +1,39 @@
-"""A graph that is being changed: from updates to the deltas of its relations, and from a committed epoch to the next."""
+"""A graph that is being changed: from a table of updates to a staged epoch, and from a committed epoch to the next."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.entries import ClockEntry, DomainEntry, Manifest, RelationEntry, RunEntry
 from bigjoin.index.lookup import NO_CODE, CodeLookup
 from bigjoin.index.runs import Delta, Reading, write_deltas
-from bigjoin.index.versions import opened, register
+from bigjoin.index.versions import versions_of
 from bigjoin.storage.arrays import write_table
-from bigjoin.streaming.deltas import NEW, Changes, Coded, Numbers, by_relation, changes
+from bigjoin.streaming.deltas import FIRST_NEW_CODE, CodedUpdates, Integers, by_relation, relation_delta
 from bigjoin.streaming.updates import Fate, Updates, read_updates
 from bigjoin.streaming.window import Window
 
 
-@dataclass
-class Staged:
-    """An epoch that is not committed: what it changes, and the content of the manifest with it."""
+@dataclass(frozen=True)
+class StagedEpoch:
+    """An epoch that is not committed yet."""
 
-    epoch: int
-    deltas: dict[Reading, Delta] = field(default_factory=dict)
-    ids: pa.Array | None = None
-    """Ids that are new."""
-    rows: dict[str, pa.Table] = field(default_factory=dict)
-    """By relation: the properties of new rows."""
-    fate: Fate = field(default_factory=Fate)
-    fresh: _Fresh | None = None
-    """What numbers the new ids."""
-    manifest: Manifest | None = None
-    """With the epoch as a run of its own."""
-
-    @property
-    def changes(self) -> bool:
-        return bool(self.deltas)
-
-    def add(self, relation: str, change: Changes, kind: np.dtype[Any]) -> None:
-        """Enter how a relation changes."""
-        assert self.fresh is not None
-        for width, deleted, inserted in (
-            (2, change.deleted, change.inserted),
-            (3, change.deleted_rows, change.inserted_rows),
-        ):
-            if any(len(part) and len(part[0]) for part in (deleted, inserted)):
-                coded = [[self.fresh.settled(column).astype(kind) for column in part[:2]] for part in (deleted, inserted)]
-                rows = [[column.astype(kind) for column in part[2:]] for part in (deleted, inserted)]
-                self.deltas[relation, width] = Delta([*coded[0], *rows[0]], [*coded[1], *rows[1]])
-        if change.properties is not None and len(change.properties):
-            self.rows[relation] = change.properties
+    fate: Fate
+    new_ids: NewIds
+    manifest: Manifest
+    """With the epoch as its last run, if it changes anything."""
+    has_changes: bool
 
 
-class Live:
+class LiveIndex:
     """An opened index, its versions in memory, and the codes of its ids."""
 
     def __init__(self, index: Index, *, order: str | None = None, window: Window | None = None) -> None:
@@ -67,152 +41,144 @@ class Live:
         self.load(index)
 
     def load(self, index: Index) -> None:
-        """Begin from an index as it was committed."""
+        """Begin with an index as it was committed."""
         self.index = index
-        self.versions = opened(index)
+        self.versions = versions_of(index, index.runs)
         self.lookup = CodeLookup(index.dictionaries[VERTEX].ids)
-        if self.lookup.size >= NEW:
-            raise BigjoinError(f"the graph {index.path} has {self.lookup.size:,} vertices: updates are for up to {NEW:,}")
+        if self.lookup.size >= FIRST_NEW_CODE:
+            found, most = f"{self.lookup.size:,}", f"{FIRST_NEW_CODE:,}"
+            raise BigjoinError(f"the graph {index.path} has {found} vertices: updates are for up to {most}")
         if self.window is not None:
             self.window.load(index, self.versions)
 
-    @property
-    def code_type(self) -> np.dtype[Any]:
-        kind: np.dtype[Any] = np.dtype(self.index.manifest.codes)
-        return kind
-
-    def stage(self, table: pa.Table, folder: Path, source: str) -> Staged:
-        """Turn a table of updates into an epoch, whose files are in a folder, and begin it: its versions can be read."""
+    def stage(self, table: pa.Table, folder: Path, source: str) -> StagedEpoch:
+        """Write a table of updates to a folder as an epoch, and begin it, so that its versions can be read."""
         if self.window is not None:
-            self.window.undo()  # what an epoch that was refused has left
-        staged = Staged(self.index.epoch + 1)
+            self.window.undo()  # an epoch before this one may have been refused
         kept = {name for properties in self.index.statistics.properties.values() for name in properties}
         updates = read_updates(table, self.index.dictionaries[VERTEX].type, source, order=self.order, kept=kept)
-        fresh = staged.fresh = _Fresh(self.lookup, updates)
-        parts = by_relation(updates, self.relations, source, kept)
-        if self.window is not None:  # time passes for it, too, if others have updates
-            parts.setdefault(self.window.relation, np.arange(0))
-        found = {}
-        for relation, at in parts.items():
-            mine = Coded(updates if len(at) == len(updates) else updates.take(at), fresh.src[at], fresh.dst[at])
+        new_ids = NewIds(self.lookup, updates)
+        coded = CodedUpdates(new_ids.ends, updates.insert, updates.properties, updates.ordered)
+        parts = by_relation(coded, self.relations, source, kept)
+        if self.window is not None:  # its rows expire even if only other relations have updates
+            parts.setdefault(self.window.relation, coded.where(np.zeros(len(coded), np.bool_)))
+        fate, found = Fate(), {}
+        for relation, mine in parts.items():
             window = self.window if self.window is not None and self.window.relation == relation else None
-            found[relation] = changes(self.index, self.versions, relation, mine, source, window)
-            staged.fate.add(found[relation].fate)
-        new = fresh.keep([change.inserted for change in found.values()])
-        staged.ids = new if len(new) else None
-        staged.fate.vertices = len(new)
+            found[relation] = relation_delta(self.index, self.versions, relation, mine, source=source, window=window)
+            fate.add(found[relation].fate)
+        new_ids.keep(change.pairs.inserted for change in found.values())
+        fate.vertices = len(new_ids.kept)
+        code_type, deltas = self.index.manifest.codes, {}
         for relation, change in found.items():
-            staged.add(relation, change, self.code_type)
-        staged.manifest = self._write(staged, folder)
-        self.versions.begin(staged.deltas, Index(self.index.path, staged.manifest).statistics)
-        return staged
+            for width, delta in ((2, change.pairs), (3, change.rows)):
+                if delta is not None and len(delta):
+                    parts_coded = (new_ids.final_codes(tuples).astype(code_type) for tuples in (delta.deleted, delta.inserted))
+                    deltas[relation, width] = Delta(*parts_coded)
+        rows = {name: change.properties for name, change in found.items() if change.properties is not None}
+        manifest = self._manifest()
+        if deltas:
+            manifest = _with_run(manifest, folder, deltas, new_ids.kept, rows)
+        self.versions.begin(deltas, Index(self.index.path, manifest).statistics)
+        return StagedEpoch(fate, new_ids, manifest, bool(deltas))
 
-    def committed(self, index: Index, staged: Staged) -> None:
+    def committed(self, index: Index, staged: StagedEpoch) -> None:
         """Go on from an epoch that is committed."""
         self.versions.commit()
-        register(index, self.versions)
-        if staged.ids is not None:
-            self.lookup.add(staged.ids)
+        self.lookup.add(staged.new_ids.kept)
         self.index = index
         if self.window is not None:
-            assert staged.fresh is not None
-            self.window.advance(staged.fresh.settled)
+            self.window.advance(staged.new_ids.final_codes)
 
     @property
     def relations(self) -> list[str]:
         """The relations that updates can name."""
         return [name for (name, width) in self.versions.readings if width == 2]
 
-    def _write(self, staged: Staged, folder: Path) -> Manifest:
-        """Write what the epoch brings as a run of its own, and return the manifest with it."""
-        known = self.index.manifest
-        clock = known.clock
+    def _manifest(self) -> Manifest:
+        """Return the manifest of the next epoch, without its run."""
+        known, clock = self.index.manifest, self.index.manifest.clock
         if self.window is not None and self.window.next_clock is not None:
             clock = ClockEntry(self.window.relation, self.window.column, self.window.next_clock)
-        manifest = replace(known, epoch=staged.epoch, previous=known.identity, clock=clock)
-        if not staged.changes:
-            return manifest
-        write_deltas(folder / "deltas.npz", staged.deltas)
-        domains, parts = dict(known.domains), dict[str, str]()
-        if staged.ids is not None:
-            tables = {"ids": pa.table({"id": staged.ids})}
-            domains[VERTEX] = _grown(domains[VERTEX], VERTEX, len(staged.ids), tables, folder, parts)
-        for relation, table in staged.rows.items():
-            name = f"{relation} edge"
-            domain = domains[name]
-            first = domain.next or domain.size
-            tables = {"files": table} if domain.properties else {}
-            if domain.ids is not None:
-                tables["ids"] = pa.table({"id": pa.array(np.arange(first, first + len(table)))})
-            grown = _grown(domain, name, len(table), tables, folder, parts)
-            domains[name] = replace(grown, next=first + len(table))
-        relations = {
-            name: _with_tuples(name, entry, staged.deltas)
-            for name, entry in known.relations.items()
-            if not entry.is_stored_result  # of what no longer is
-        }
-        tuples = sum(map(len, staged.deltas.values()))
-        run = RunEntry((staged.epoch, staged.epoch), tuples, f"{folder.name}/deltas.npz", parts)
-        return replace(manifest, runs=(*known.runs, run), domains=domains, relations=relations)
+        return replace(known, epoch=known.epoch + 1, previous=known.identity, clock=clock)
 
 
-def _grown(
-    domain: DomainEntry, name: str, count: int, tables: Mapping[str, pa.Table], folder: Path, parts: dict[str, str]
-) -> DomainEntry:
-    """Return a domain with new values, having written what is known of them; the files are entered in `parts`, too."""
-    domain = replace(domain, stored=domain.stored_size, size=domain.size + count)
-    for part, table in tables.items():
-        file = folder / f"{name.replace(' ', '-')}.{part}.arrow"
-        write_table(table.combine_chunks(), file)
-        parts[f"{name}/{part}"] = f"{folder.name}/{file.name}"
-        domain = domain.with_part(part, (*domain.part(part), parts[f"{name}/{part}"]))
-    return domain
+def _with_run(
+    manifest: Manifest, folder: Path, deltas: Mapping[Reading, Delta], ids: pa.Array, rows: Mapping[str, pa.Table]
+) -> Manifest:
+    """Write deltas, new ids and the properties of new rows to a folder, and return the manifest with them as a run."""
+    write_deltas(folder / "deltas.npz", deltas)
+    domains, parts = dict(manifest.domains), dict[str, str]()
+
+    def grow(name: str, count: int, **tables: pa.Table) -> DomainEntry:
+        """Return a domain with new values, whose tables are written and entered among the parts of the run."""
+        domain = replace(domains[name], stored=domains[name].stored_size, size=domains[name].size + count)
+        for part, table in tables.items():
+            file = folder / f"{name.replace(' ', '-')}.{part}.arrow"
+            write_table(table.combine_chunks(), file)
+            parts[f"{name}/{part}"] = f"{folder.name}/{file.name}"
+            domain = domain.with_part(part, (*domain.part(part), parts[f"{name}/{part}"]))
+        return domain
+
+    if len(ids):
+        domains[VERTEX] = grow(VERTEX, len(ids), ids=pa.table({"id": ids}))
+    for relation, table in rows.items():
+        if not len(table):
+            continue
+        domain = domains[name := f"{relation} edge"]
+        first = domain.next or domain.size
+        tables = {"files": table} if domain.properties else {}
+        if domain.ids is not None:
+            tables["ids"] = pa.table({"id": pa.array(np.arange(first, first + len(table)))})
+        domains[name] = replace(grow(name, len(table), **tables), next=first + len(table))
+    relations = {
+        name: _with_tuples(name, entry, deltas)
+        for name, entry in manifest.relations.items()
+        if not entry.is_stored_result  # which is out of date now
+    }
+    epochs, tuples = (manifest.epoch, manifest.epoch), sum(map(len, deltas.values()))
+    run = RunEntry(epochs, tuples, f"{folder.name}/deltas.npz", parts)
+    return replace(manifest, runs=(*manifest.runs, run), domains=domains, relations=relations)
 
 
 def _with_tuples(relation: str, entry: RelationEntry, deltas: Mapping[Reading, Delta]) -> RelationEntry:
-    """Return the entry of a relation with the number of tuples that it will have."""
-
-    def changed(reading: RelationEntry, width: int) -> RelationEntry:
-        if (delta := deltas.get((relation, width))) is None:
-            return reading
-        more = (len(delta.inserted[0]) - len(delta.deleted[0])) * (2 if reading.symmetric else 1)
-        return replace(reading, tuples=reading.tuples + more)
-
-    rows = None if entry.rows is None else changed(entry.rows, 3)
-    return replace(changed(entry, 2), rows=rows)
+    """Return the entry of a relation, and of its rows, with the number of tuples after the epoch."""
+    rows = None if entry.rows is None else _with_tuples(relation, entry.rows, deltas)
+    delta, more = deltas.get((relation, len(entry.domains))), 0
+    if delta is not None:
+        more = (delta.inserted.shape[1] - delta.deleted.shape[1]) * (2 if entry.symmetric else 1)
+    return replace(entry, rows=rows, tuples=entry.tuples + more)
 
 
-class _Fresh:
-    """Ids that updates insert and the graph does not have yet: numbered for now, until it is known which of them stay."""
+class NewIds:
+    """The ids of insertions that the graph does not have: they get temporary codes until it is known which of them stay."""
 
     def __init__(self, lookup: CodeLookup, updates: Updates) -> None:
-        self.lookup = lookup
-        columns = [(column, lookup.codes(column)) for column in (updates.src, updates.dst)]
-        new = [column.filter(pa.array((codes == NO_CODE) & updates.insert)) for column, codes in columns]
-        self.ids = pc.unique(pa.chunked_array([chunk for column in new for chunk in column.chunks], updates.src.type))
-        temporary = CodeLookup(self.ids)
-        for column, codes in columns:
-            missing = np.flatnonzero(codes == NO_CODE)
-            if len(missing) and len(self.ids):
-                late = temporary.codes(column.take(pa.array(missing)))
-                codes[missing] = np.where(late == NO_CODE, NO_CODE, late + NEW)
-        self.src, self.dst = (codes for _, codes in columns)
-        """The codes of the ends of updates, from NEW on for ids that are new."""
-        self.final: NDArray[np.int64] = np.empty(0, np.int64)
+        self.first_code = lookup.size
+        both = pa.chunked_array([*updates.src.chunks, *updates.dst.chunks], updates.src.type)
+        codes = lookup.codes(both)
+        self.ids = pc.unique(both.filter(pa.array((codes == NO_CODE) & np.tile(updates.insert, 2))))
+        if len(self.ids):
+            at = pc.index_in(both, value_set=self.ids).fill_null(NO_CODE).to_numpy().astype(np.int64)
+            codes = np.where(at == NO_CODE, codes, at + FIRST_NEW_CODE)
+        self.ends: Integers = codes.reshape(2, -1)
+        """The codes of the sources and of the targets of updates."""
+        self.kept: pa.Array = self.ids[:0]
+        """The ids that stay, in the order of their codes."""
+        self.final: Integers = np.empty(0, np.int64)
 
-    def keep(self, pairs: Sequence[Sequence[Numbers]]) -> pa.Array:
-        """Give the ids that pairs need the next codes, and return these ids."""
+    def keep(self, inserted: Iterable[Integers]) -> None:
+        """Keep the ids that inserted pairs need, and give them the next codes."""
         used = np.zeros(len(self.ids), np.bool_)
-        for pair in pairs:
-            for codes in pair:
-                used[codes[codes >= NEW] - NEW] = True
-        self.final = np.cumsum(used) - 1 + self.lookup.size
-        return self.ids.filter(pa.array(used))
+        for codes in inserted:
+            used[codes[codes >= FIRST_NEW_CODE] - FIRST_NEW_CODE] = True
+        self.final = np.cumsum(used) - 1 + self.first_code
+        self.kept = self.ids.filter(pa.array(used))
 
-    def settled(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return codes with those of new ids as they will be."""
-        new = codes >= NEW
-        if new.any():
-            codes = codes.copy()
-            codes[new] = self.final[codes[new] - NEW]
-        return codes
+    def final_codes(self, tuples: Integers) -> Integers:
+        """Return tuples with final instead of temporary codes in their first two columns."""
+        is_new = tuples[:2] >= FIRST_NEW_CODE
+        if is_new.any():
+            tuples = tuples.copy()
+            tuples[:2][is_new] = self.final[tuples[:2][is_new] - FIRST_NEW_CODE]
+        return tuples

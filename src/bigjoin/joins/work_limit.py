@@ -1,0 +1,40 @@
+"""A limit on the work of a count: one that would take hours is refused before it begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from bigjoin.errors import BigjoinError, shown
+from bigjoin.joins.bind import Relations
+from bigjoin.joins.sampled import expected_candidates
+from bigjoin.query.nest import CountPlan
+from bigjoin.query.query import Query
+
+MAX_CANDIDATES = 1 << 36
+"""How many candidates a count may look at: some minutes of one thread."""
+
+MAX_CANDIDATES_VARIABLE = "BIGJOIN_MOST_CANDIDATES"
+"""The environment variable that sets another limit."""
+
+
+def check_work(query: Query, counts: Iterable[tuple[CountPlan, Relations]]) -> None:
+    """Refuse to count a query by plans that are expected to look at more candidates than the limit."""
+    limit = _limit()
+    expected = sum(expected_candidates(term, plan.query, index) for plan, index in counts for term in plan.terms)
+    if expected > limit:
+        raise BigjoinError(
+            f"counting {shown(query, 120)} for this epoch means looking at about {expected:.2g} candidates, and the limit is "
+            f"{limit:.2g}: watch a query with fewer attributes, apply fewer updates at a time, or allow more with "
+            f"{MAX_CANDIDATES_VARIABLE} in the environment"
+        )
+
+
+def _limit() -> float:
+    given = os.environ.get(MAX_CANDIDATES_VARIABLE)
+    try:
+        return MAX_CANDIDATES if given is None else float(given)
+    except ValueError:
+        raise BigjoinError(
+            f"{MAX_CANDIDATES_VARIABLE} is a number of candidates, such as 1e12, and not {shown(given, 60)!r}"
+        ) from None

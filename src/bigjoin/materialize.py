@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
@@ -19,11 +19,11 @@ import numpy as np
 from bigjoin.defaults import BATCH_SIZE, PART_SIZE
 from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import Columns, DefinitionEntry, Manifest, OrderEntry, RelationEntry, check_name
+from bigjoin.index.entries import Columns, DefinitionEntry, Manifest, RelationEntry, check_name
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.run import Run
 from bigjoin.index.writer import writing
-from bigjoin.ingest.tuples import Tries
+from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk
 from bigjoin.joins.batched import Batched
 from bigjoin.joins.compiled import Listing, Range
 from bigjoin.languages import parse
@@ -35,15 +35,14 @@ from bigjoin.query.plan import Plan
 from bigjoin.query.query import Atom, Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.query.terms import Property
+from bigjoin.storage.arrays import save_new
 
-RANGES = 64
+SEED_RANGES = 64
 """Ranges of seeds, each of which a task joins at once."""
-
-MOST_SYMMETRIC = 5
-"""Columns of which every order is looked at for symmetries."""
-
-EVERY_ORDER = 3
-"""Columns up to which a trie is entered under every order that it serves; beyond, they are too many to look through."""
+MAX_SYMMETRIC_COLUMNS = 5
+"""Up to so many columns, every order of them is looked at for symmetries."""
+MAX_COLUMNS_IN_EVERY_ORDER = 3
+"""Up to so many columns, a trie is entered under every order that it serves; beyond, there are too many to look through."""
 
 _FLAGS = ("distinct", "unique", "induced", "cross_product")
 
@@ -87,10 +86,10 @@ def store(
             progress(f"finding {name}")
             asked = resolve_relations(query, index.statistics)
             find = FindTuples(str(exchange), plan(asked, index.statistics), asked, index, part)
-            ranges = [list(bounds) for bounds in find.search().ranges(RANGES)]
-            chunks = [file for files_of in run(find, ranges) for file in files_of]
+            ranges = list(find.search().ranges(SEED_RANGES))
+            chunks = tuple(TupleChunk(file) for files in run(find, ranges) for file in files)
             progress(f"storing {name}")
-            tries = Tries(folder, str(exchange), run, np.dtype(manifest.codes), manifest.shards, part)
+            tries = TrieWriter(folder, str(exchange), run, np.dtype(manifest.codes), manifest.shards, part)
             entry = _entry(name, asked, query, tries, chunks, index.statistics)
         finally:
             shutil.rmtree(exchange, ignore_errors=True)
@@ -128,22 +127,18 @@ class FindTuples:
         listing = Listing(Term(1, nest_of(self.plan), self.plan.attributes), self.query, self.index)
         return Batched(self.plan, self.index) if listing.generator.is_too_large else listing
 
-    def __call__(self, bounds: Sequence[int]) -> list[str]:
-        first, last, low, high = bounds
-        return list(self._files((first, last, low, high)))
-
-    def _files(self, bounds: Range) -> Iterator[str]:
+    def __call__(self, bounds: Range) -> tuple[str, ...]:
         search = self.search()
         places = [search.attributes.index(str(attribute)) for attribute in self.query.head]
         size = min(self.part, BATCH_SIZE) if isinstance(search, Batched) else self.part
-        for found in search.rows([bounds], size):
-            tuples = found.prefixes[places]
-            file = f"{self.folder}/tuples-{uuid.uuid4().hex}.npy"
-            np.save(file, np.unique(tuples, axis=1) if self.query.projects else tuples)
-            yield file
+        found = (rows.prefixes[places] for rows in search.rows([bounds], size))
+        distinct = (np.unique(tuples, axis=1) if self.query.projects else tuples for tuples in found)
+        return tuple(save_new(tuples, self.folder, "tuples") for tuples in distinct)
 
 
-def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence[str], statistics: Statistics) -> RelationEntry:
+def _entry(
+    name: str, asked: Query, query: Query, tries: TrieWriter, chunks: tuple[TupleChunk, ...], statistics: Statistics
+) -> RelationEntry:
     """Write a relation's tries, and return its entry in the manifest."""
     head = [str(attribute) for attribute in asked.head]
     columns = tuple(range(len(head)))
@@ -152,23 +147,23 @@ def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence
     plain = _is_plain(asked)
     same = _symmetries(asked, statistics) if plain else [columns]
     wanted = list(_orders(len(head), plain=plain))
-    orders: dict[Columns, OrderEntry] = {}
-    tuples = set()
-    for order in wanted:
-        if order not in orders:
-            written, count = tries.write(name, chunks, order, [statistics.domains[domain] for domain in domains])
-            tuples.add(count)
-            images = {tuple(image[c] for c in order): written for image in same}
-            orders |= {o: entry for o, entry in images.items() if o in wanted or len(o) <= EVERY_ORDER}
-    assert len(tuples) == 1
+    served: dict[Columns, Columns] = {}
+    """By column order: the one whose trie serves for it too."""
+    for order in (order for order in wanted if order not in served):
+        images = {tuple(image[c] for c in order) for image in same}
+        served |= {image: order for image in images if image in wanted or len(image) <= MAX_COLUMNS_IN_EVERY_ORDER}
+    stored = list(dict.fromkeys(served.values()))
+    sizes = tuple(statistics.domains[domain] for domain in domains)
+    written = dict(zip(stored, tries.write([TrieToWrite(name, order, sizes, chunks) for order in stored]), strict=True))
+    (tuples,) = {count for _, count in written.values()}
     return RelationEntry(
         domains=domains,
         columns=tuple(head),
-        tuples=tuples.pop(),
+        tuples=tuples,
         symmetric=False,
         symmetries=tuple(image for image in same if image != columns),
         loops=1,
-        orders={order: orders[order] for order in sorted(orders)},
+        orders={order: written[served[order]][0] for order in sorted(served)},
         definition=_definition(name, asked, query),
     )
 
@@ -211,7 +206,7 @@ def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
 
     atoms = {form(atom) for atom in query.atoms}
     found = []
-    for columns in permutations(range(len(head))) if len(head) <= MOST_SYMMETRIC else [tuple(range(len(head)))]:
+    for columns in permutations(range(len(head))) if len(head) <= MAX_SYMMETRIC_COLUMNS else [tuple(range(len(head)))]:
         names = {head[i]: head[c] for i, c in enumerate(columns)}
         if {form(atom.renamed(names)) for atom in query.atoms} == atoms:
             found.append(tuple(columns))

@@ -24,7 +24,7 @@ from bigjoin.index.versions import Versions
 from bigjoin.query.statistics import Statistics
 from bigjoin.storage.arrays import map_array, write_table
 
-ALONE = 1 << 16
+MIN_FORGOTTEN_VERTICES = 1 << 16
 """Vertices without an edge that are worth to be forgotten, at least."""
 
 
@@ -77,7 +77,7 @@ class _Compaction:
                 offsets, places = trie.levels[0][0].filled, trie.places[State.BEFORE].filled.astype(np.int64)
                 has[: len(places)] |= offsets[places + 1] > offsets[places]
         alone = size - int(has.sum())
-        return np.flatnonzero(has) if alone > max(ALONE, size // 2) else None
+        return np.flatnonzero(has) if alone > max(MIN_FORGOTTEN_VERTICES, size // 2) else None
 
     def name(self, file: str) -> str:
         return f"{self.folder.name}/{file}"

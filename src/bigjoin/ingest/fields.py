@@ -11,15 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bigjoin.ingest.table import BATCH
+from bigjoin.ingest.table import BATCH_ROWS
 from bigjoin.kernels.text import BLANK, BREAK, EMPTY, INTEGER, MISSING, NEWLINE, QUOTED, copy_fields, find_fields
 
 BLANKS = b" \t\v\f"
-LONGEST_LINE = 2**20
-"""Bytes of a line; what has longer ones is no text."""
+MAX_LINE_BYTES = 2**20
+"""What has longer lines is not text."""
 
 TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
-"""What a column may be, the first that all its fields allow; else it is text."""
+"""What a column may be: the first of these that all its fields allow, or text. A set of them is an integer, a bit for each."""
+ANY_TYPE = (2 << len(TYPES)) - 1
+"""What fields without text allow: all types, and one bit more, to tell that there was no text."""
 
 _SPELLINGS = {
     pa.float64(): r"^-?((0|[1-9]\d{0,14})(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$|^(nan|NaN|-?inf)$",
@@ -27,7 +29,9 @@ _SPELLINGS = {
 }
 """Doubles have no zeros in front and no more digits than they keep, lest a code or a long number lose some."""
 _EXACT = 10**15
-_FEW = 64
+"""Smaller integers are exact as doubles."""
+_FIRST_LOOK = 64
+"""Fields that are tried first: most types are ruled out by them."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Fields:
     def line(self, row: int) -> str:
         """Return a line as it stands in the text."""
         begin = self.begin(row)
-        return self.text[begin : begin + LONGEST_LINE].splitlines()[0].strip(BLANKS).decode(errors="replace")
+        return self.text[begin : begin + MAX_LINE_BYTES].splitlines()[0].strip(BLANKS).decode(errors="replace")
 
 
 def find(text: bytes, separator: str | None, places: Sequence[int], width: int = 0, rows: int = 0) -> Iterator[Fields]:
@@ -83,7 +87,7 @@ def find(text: bytes, separator: str | None, places: Sequence[int], width: int =
     classes, limit = _classes(separator)
     slots = np.full(max(places) + 1, -1, np.int64)
     slots[list(places)] = np.arange(len(places))
-    shape = (len(places), rows or BATCH)
+    shape = (len(places), rows or BATCH_ROWS)
     starts, stops = np.empty(shape, np.int32), np.empty(shape, np.int32)
     integers, kinds = np.empty(shape, np.int64), np.empty(shape, np.uint8)
     at = 0
@@ -101,23 +105,26 @@ def split_line(line: bytes, separator: str | None) -> list[str]:
     return [text.replace('""', '"') if kind == QUOTED else text for text, kind in zip(texts, fields.kinds[:, 0], strict=False)]
 
 
-def possible_types(fields: Fields, i: int, *, is_key: bool) -> frozenset[pa.DataType] | None:
-    """Return what a column may be, by these of its fields; None if they are all empty. Keys are integers or text."""
+def possible_types(fields: Fields, i: int, *, is_key: bool) -> int:
+    """Return the set of types that these fields of a column allow. Keys are integers or text."""
     kinds, integers = fields.kinds[i], fields.integers[i]
     if kinds.max() <= EMPTY:
-        return None
+        return ANY_TYPE
     if kinds.max() == INTEGER:
         exact = not is_key and int(integers.min()) > -_EXACT and int(integers.max()) < _EXACT
-        return frozenset(TYPES[:2] if exact else TYPES[:1])
+        return 0b11 if exact else 0b1
     if is_key:
-        return frozenset()
+        return 0
     strings = fields.strings(i)
-    return frozenset(kind for kind in TYPES[1:] if _allows(strings[:_FEW], kind) and _allows(strings, kind))
+    allowed = (kind for kind in TYPES[1:] if _allows(strings[:_FIRST_LOOK], kind) and _allows(strings, kind))
+    return sum(1 << TYPES.index(kind) for kind in allowed)
 
 
-def type_of(possible: frozenset[pa.DataType] | None) -> pa.DataType:
-    """Return the type of a column that may be any of these."""
-    return next((kind for kind in TYPES if possible and kind in possible), pa.string())
+def type_of(possible: int) -> pa.DataType:
+    """Return the type of a column, given the set of those that all its fields allow."""
+    if possible == ANY_TYPE:
+        return pa.string()
+    return next((kind for bit, kind in enumerate(TYPES) if possible >> bit & 1), pa.string())
 
 
 def _allows(strings: pa.Array, kind: pa.DataType) -> bool:

@@ -2,38 +2,90 @@
 
 from __future__ import annotations
 
-import base64
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 
+from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError, did_you_mean
+from bigjoin.ingest.columns import common_type, id_type, property_type
+from bigjoin.storage.arrays import map_table
 
 ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
 """What the two columns of an edge may be called, in any case."""
 
-BATCH = 2**16
-"""So many rows go together: few enough that what is known of them stays in a core's cache."""
+BATCH_ROWS = 2**16
+"""Rows that are read together: few enough that what is known of them stays in a core's cache."""
+
+
+class Split(Protocol):
+    """A piece of a table, which tasks read by themselves."""
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows, in batches with exactly the table's schema."""
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """A piece of a table whose rows are in this process."""
+
+    table: pa.Table
+
+    @classmethod
+    def splits(cls, table: pa.Table) -> tuple[InMemory, ...]:
+        """Return a table in pieces of a part's size."""
+        return tuple(cls(table.slice(first, PART_SIZE)) for first in range(0, table.num_rows, PART_SIZE))
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Give the rows."""
+        yield from self.table.to_batches(max_chunksize=BATCH_ROWS)
+
+
+@dataclass(frozen=True)
+class ArrowFile:
+    """A piece of a table that tasks have written down."""
+
+    path: str
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Give the rows."""
+        yield from map_table(self.path).to_batches(max_chunksize=BATCH_ROWS)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A source of edges or vertices: its columns, the ids first and under their own names, and the pieces to read it in."""
+    """A source of edges, vertices, or tuples of any arity: its columns, the keys first, and the pieces to read it in."""
 
     source: str
     keys: tuple[str, ...]
+    """The columns that are ids, or values to be joined, as the source calls them."""
     schema: pa.Schema
-    splits: tuple[dict[str, Any], ...]
-    rows: int | None
-    span: tuple[int, int] | None
+    splits: Sequence[Split]
+    rows: int | None = None
+    """How many there are, if that is known."""
+    span: tuple[int, int] | None = None
+    """The smallest and the largest id, if they are integers and that is known."""
+    is_text: bool = False
+    """Whether it is a text file, whose integers are spelled as they print."""
+    may_be_empty: bool = False
+
+    @classmethod
+    def of(cls, table: pa.Table, source: str) -> Table:
+        """Return an Arrow table as a relation: all of its columns are keys."""
+        return cls(source, tuple(table.column_names), table.schema, InMemory.splits(table), table.num_rows)
+
+    def select(self, columns: Sequence[str]) -> Table:
+        """Return some of a relation's columns; its pieces keep the others, which nobody reads."""
+        return replace(self, keys=tuple(columns), schema=pa.schema([self.schema.field(name) for name in columns]))
 
     @property
-    def is_text(self) -> bool:
-        return bool(self.splits) and self.splits[0]["format"] == "text"
+    def in_memory(self) -> bool:
+        """Whether this process holds all rows."""
+        return self.rows is not None and all(isinstance(split, InMemory) for split in self.splits)
 
 
 @dataclass(frozen=True)
@@ -109,14 +161,26 @@ def warn_left_out(source: str, names: Sequence[str], reason: str, what: str = "c
         warnings.warn(f"{source}: {what} {which} is left out: {reason}", stacklevel=2)
 
 
-def to_text(schema: pa.Schema) -> str:
-    """Return a schema as text, for a piece that travels as JSON."""
-    return base64.b64encode(schema.serialize()).decode()
-
-
-def from_text(text: str) -> pa.Schema:
-    """Return the schema of such a text."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+def typed_columns(
+    kind: Kind,
+    names: Sequence[str],
+    source: str,
+    type_of: Callable[[str], pa.DataType],
+    *,
+    columns: Sequence[str] | None,
+    properties: bool,
+) -> tuple[tuple[str, ...], pa.Schema]:
+    """Return which of a source's columns are read, ids first, and what they become: ids of one type, flat properties."""
+    keys, others = choose(kind, names, source, columns=columns, properties=properties)
+    ids = [id_type(type_of(name), name, source) for name in keys]
+    common = common_type(ids[0], ids[-1])
+    if common is None:
+        types = ", ".join(map(str, ids))
+        raise SourceError(f"columns {keys[0]!r} and {keys[-1]!r} of {source} differ in type ({types}): cast one of them")
+    found = {name: property_type(type_of(name)) for name in others}
+    warn_left_out(source, [name for name, becomes in found.items() if becomes is None], "its type is nested or unknown")
+    flat = {name: becomes for name, becomes in found.items() if becomes is not None}
+    return (*keys, *flat), pa.schema([*((end, common) for end in kind.ends), *flat.items()])
 
 
 @contextmanager

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from bigjoin.errors import SourceError, shown
 from bigjoin.index.run import Run
-from bigjoin.ingest.fields import BLANKS, LONGEST_LINE, TYPES, Fields, find, possible_types, split_line, type_of
-from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, from_text, to_text
+from bigjoin.ingest.fields import ANY_TYPE, BLANKS, MAX_LINE_BYTES, Fields, find, possible_types, split_line, type_of
+from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, reading
 from bigjoin.kernels.text import EMPTY, NONE
 from bigjoin.paths import COMPRESSED, format_suffix
 
-SPLIT = 2**24
-"""A piece has about so many bytes: at most some 2^22 rows. A compressed file is one piece, which is read in such blocks."""
+SPLIT_BYTES = 2**24
+"""Bytes of a piece, about: at most some 2^22 rows. A compressed file is one piece, which is read in such blocks."""
+WIDEST_ID = 2**62 - 1
+"""An id beyond this, which no JSON of ours holds, is taken to lie this far from zero: too far for distances to be ranks."""
 
 _NEWLINE = re.compile(rb"[\r\n]")
 _INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")
@@ -44,38 +46,24 @@ class Fault:
 class Findings:
     """What some of a file's lines say: how many there are, which are wrong, and what their columns may be."""
 
-    rows: int
-    faults: dict[str, Fault]
+    rows: int = 0
+    faults: Mapping[str, Fault] = field(default_factory=dict)
     """By what is wrong, one of FAULTS."""
-    span: tuple[int, int] | None
-    types: tuple[frozenset[pa.DataType] | None, ...]
-
-    @classmethod
-    def none(cls, columns: int) -> Findings:
-        """Return what no lines say."""
-        return cls(0, {}, None, (None,) * columns)
+    span: tuple[int, int] | None = None
+    """The smallest and the largest of the ids that are integers; at most WIDEST_ID."""
+    types: tuple[int, ...] = ()
+    """By column: the set of types that its fields allow; nothing said is any type."""
 
     def __add__(self, other: Findings) -> Findings:
         spans = [span for span in (self.span, other.span) if span is not None]
         both = self.faults.keys() & other.faults.keys()
+        types = zip_longest(self.types, other.types, fillvalue=ANY_TYPE)
         return Findings(
             self.rows + other.rows,
             {**self.faults, **other.faults, **{name: self.faults[name] + other.faults[name] for name in both}},
             (min(low for low, _ in spans), max(high for _, high in spans)) if spans else None,
-            tuple(b if a is None else a if b is None else a & b for a, b in zip(self.types, other.types, strict=True)),
+            tuple(one & another for one, another in types),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the findings as they travel."""
-        types = [None if types is None else sorted(TYPES.index(kind) for kind in types) for types in self.types]
-        return {**vars(self), "types": types, "faults": {name: vars(fault) for name, fault in self.faults.items()}}
-
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Findings:
-        types = (None if t is None else frozenset(TYPES[i] for i in t) for t in found["types"])
-        span = None if found["span"] is None else (found["span"][0], found["span"][1])
-        faults = {name: Fault(**fault) for name, fault in found["faults"].items()}
-        return cls(found["rows"], faults, span, tuple(types))
 
 
 def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, drop_nulls: bool, run: Run) -> Table:
@@ -101,39 +89,58 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
     else:
         names = _names(first if titled else [], width)
     keys, others = choose(kind, names, source, columns=columns, properties=properties)
-    layout = {
-        "format": "text",
-        "source": source,
-        "path": str(path),
-        "separator": separator,
-        "places": [names.index(name) for name in (*keys, *others)],
-        "width": width if separator is not None or properties else 0,  # else only the ids of a line matter
-    }
-    splits = [{**layout, "begin": begin, "end": end} for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
-    pieces = [Findings.from_json(piece) for piece in run(LookThrough(len(keys)), splits)]
-    found = reduce(Findings.__add__, pieces, Findings.none(len(keys) + len(others)))
+    layout = TextSplit(
+        source,
+        str(path),
+        separator,
+        tuple(names.index(name) for name in (*keys, *others)),
+        width if separator is not None or properties else 0,  # otherwise only the ids of a line matter
+    )
+    splits = [replace(layout, begin=begin, end=end) for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
+    pieces: list[Findings] = run(LookThrough(len(keys)), splits)
+    found = reduce(Findings.__add__, pieces, Findings())
     if titled:
         titles, end = head[0]
         if any(fields.unclosed != NONE for fields in find(titles, separator, [0], width)):
-            found += Findings(0, {"unclosed": _fault(titles, 0, end - len(titles))}, None, found.types)
+            found += Findings(faults={"unclosed": _fault(titles, 0, end - len(titles))})
     _check(found, source, kind, f"{'titles' if titled else 'fields in its first line'} ({width})", drop_nulls=drop_nulls)
     key_type = pa.int64() if all(type_of(types) == pa.int64() for types in found.types[: len(keys)]) else pa.string()
     kinds = [key_type] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
     schema = pa.schema(list(zip((*kind.ends, *others), kinds, strict=True)))
-    for split, piece in zip(splits, pieces, strict=True):
-        split.update(rows=piece.rows, schema=to_text(schema))
-    return Table(source, keys, schema, tuple(splits), found.rows, found.span if key_type == pa.int64() else None)
+    typed = [replace(split, rows=piece.rows, schema=schema) for split, piece in zip(splits, pieces, strict=True)]
+    return Table(source, keys, schema, typed, found.rows, found.span if key_type == pa.int64() else None, is_text=True)
 
 
-def read_text(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Read the rows of one piece."""
-    schema = from_text(split["schema"])
-    for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
-        for fields in find(block, split["separator"], split["places"]):
-            try:
-                yield pa.record_batch([fields.column(i, field.type) for i, field in enumerate(schema)], schema=schema)
-            except pa.ArrowInvalid as error:
-                raise SourceError(f"{split['source']} has changed while it was read: {error}") from None
+@dataclass(frozen=True)
+class TextSplit:
+    """Some lines of a file."""
+
+    source: str
+    path: str
+    separator: str | None
+    places: tuple[int, ...]
+    """The fields of a line that are read, ids first."""
+    width: int
+    """How many fields a line has at most; 0 is any number."""
+    begin: int = 0
+    end: int | None = None
+    rows: int = 0
+    schema: pa.Schema | None = None
+
+    def blocks(self) -> Iterator[bytes]:
+        """Read the text, in blocks of whole lines."""
+        return blocks(self.source, Path(self.path), self.begin, self.end)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows."""
+        assert self.schema is not None
+        with reading(self.source):
+            for fields in (fields for block in self.blocks() for fields in find(block, self.separator, self.places)):
+                try:
+                    columns = [fields.column(i, column.type) for i, column in enumerate(self.schema)]
+                    yield pa.record_batch(columns, schema=self.schema)
+                except pa.ArrowInvalid as error:
+                    raise SourceError(f"{self.source} has changed while it was read: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -142,16 +149,16 @@ class LookThrough:
 
     keys: int
 
-    def __call__(self, split: dict[str, Any]) -> dict[str, Any]:
-        found = Findings.none(len(split["places"]))
-        position = split["begin"]
-        for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
+    def __call__(self, split: TextSplit) -> Findings:
+        found = Findings()
+        position = split.begin
+        for block in split.blocks():
             faults = _unreadable(block, position)
-            found += Findings(0, faults, None, found.types)
-            for fields in find(block, split["separator"], split["places"], split["width"]):
+            found += Findings(faults=faults)
+            for fields in find(block, split.separator, split.places, split.width):
                 found += _findings(fields, self.keys, position, readable=not faults)
             position += len(block)
-        return found.to_json()
+        return found
 
 
 def _findings(fields: Fields, keys: int, position: int, *, readable: bool) -> Findings:
@@ -164,14 +171,15 @@ def _findings(fields: Fields, keys: int, position: int, *, readable: bool) -> Fi
         lines = (fields.kinds[:keys] <= EMPTY).any(axis=0)
         many = int(np.count_nonzero(lines))
         faults["short"] = _fault(fields.text, fields.begin(int(lines.argmax())), position, many)
-    ids = fields.integers[:keys]
-    types = tuple(possible_types(fields, i, is_key=i < keys) if readable else None for i in range(len(fields.kinds)))
-    return Findings(len(fields), faults, (int(ids.min()), int(ids.max())), types)
+    low, high = int(fields.integers[:keys].min()), int(fields.integers[:keys].max())
+    span = (low, high) if low > -WIDEST_ID and high < WIDEST_ID else (-WIDEST_ID, WIDEST_ID)
+    types = (possible_types(fields, i, is_key=i < keys) if readable else ANY_TYPE for i in range(len(fields.kinds)))
+    return Findings(len(fields), faults, span, tuple(types))
 
 
 def _fault(text: bytes, begin: int, position: int, lines: int = 1) -> Fault:
     """Return the fault of a line that begins somewhere in a block, which begins at a position of the file."""
-    line = _NEWLINE.split(text[begin : begin + LONGEST_LINE], maxsplit=1)[0]
+    line = _NEWLINE.split(text[begin : begin + MAX_LINE_BYTES], maxsplit=1)[0]
     return Fault(lines, position + begin, shown(line.strip(BLANKS).decode(errors="replace")))
 
 
@@ -249,7 +257,7 @@ def are_titles(kind: Kind, first: list[str], below: list[list[str]]) -> bool:
 
 def blocks(source: str, path: Path, begin: int, end: int | None, size: int = 0) -> Iterator[bytes]:
     """Yield the text from `begin` to `end`, both starts of lines, in blocks of whole lines."""
-    size = size or SPLIT
+    size = size or SPLIT_BYTES
     suffix = path.suffix.lower()
     compression = None if suffix not in COMPRESSED else "bz2" if suffix == ".bz2" else "gzip"  # which knows .deflate, too
     with pa.input_stream(str(path), compression=compression) as file:
@@ -266,8 +274,8 @@ def blocks(source: str, path: Path, begin: int, end: int | None, size: int = 0) 
                 rest = block[cut:]
             else:
                 rest += block
-            if len(rest) > LONGEST_LINE:
-                raise SourceError(f"{source} has a line of more than {LONGEST_LINE >> 20} MB: it is not text")
+            if len(rest) > MAX_LINE_BYTES:
+                raise SourceError(f"{source} has a line of more than {MAX_LINE_BYTES >> 20} MB: it is not text")
         if rest:
             yield rest
 
@@ -279,12 +287,12 @@ def _cuts(source: str, path: Path, begin: int) -> list[tuple[int, int | None]]:
     size = path.stat().st_size
     cuts = [begin]
     with path.open("rb") as file:
-        while cuts[-1] + SPLIT < size:
-            position = file.seek(cuts[-1] + SPLIT)
+        while cuts[-1] + SPLIT_BYTES < size:
+            position = file.seek(cuts[-1] + SPLIT_BYTES)
             while not (newline := _NEWLINE.search(piece := file.read(2**16))) and piece:
                 position += len(piece)
-                if position - cuts[-1] > SPLIT + LONGEST_LINE:
-                    raise SourceError(f"{source} has a line of more than {LONGEST_LINE >> 20} MB: it is not text")
+                if position - cuts[-1] > SPLIT_BYTES + MAX_LINE_BYTES:
+                    raise SourceError(f"{source} has a line of more than {MAX_LINE_BYTES >> 20} MB: it is not text")
             cuts.append(position + newline.end() if newline else size)
     return [(start, stop) for start, stop in zip(cuts, [*cuts[1:], size], strict=True) if start < stop]
 

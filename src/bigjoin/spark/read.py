@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -23,21 +22,16 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError, shown
 from bigjoin.ingest.fields import Fields, split_line
 from bigjoin.ingest.fields import find as find_fields
-from bigjoin.ingest.relations import Chunked
-from bigjoin.ingest.table import EDGES, Kind, Table, choose, edge_columns, warn_left_out
+from bigjoin.ingest.scan import gathered
+from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, edge_columns, typed_columns
 from bigjoin.ingest.text import FAULTS, Fault, are_titles, refused
 from bigjoin.kernels.text import EMPTY, INTEGER, NONE
 from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
 from bigjoin.spark.tasks import settle
-from bigjoin.storage.arrays import write_table
+from bigjoin.storage.arrays import new_file, write_table
 
-_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-_TEXTS = (T.StringType, T.VarcharType, T.CharType)
-_OTHERS = (T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType)
-_IDS = (*_INTEGERS, *_TEXTS, *_OTHERS)
 _AROUND = r"^[\s\ufeff]+|\s+$"
 """What stands around a line and says nothing."""
-_PROPERTIES = (*_IDS, T.BooleanType, T.FloatType, T.DoubleType)
 
 
 def read_frame(spark: SparkSession, source: str) -> DataFrame:
@@ -58,7 +52,7 @@ def frame_schema(frame: DataFrame, source: str) -> pa.Schema:
         return to_arrow_schema(frame.schema, timezone="UTC")
 
 
-def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -> Chunked:
+def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -> Table:
     """Write columns of a frame as Arrow files of at most a part's size, from the tasks: rows never come to the driver.
 
     Columns go by their places, whatever Spark would make of their names.
@@ -70,61 +64,37 @@ def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        waiting: list[pa.RecordBatch] = []
-        for batch in chain(batches, [None]):
-            if batch is not None:
-                waiting.append(batch.rename_columns(schema.names).cast(schema))
-            rows = sum(part.num_rows for part in waiting)
-            if rows >= PART_SIZE or (batch is None and rows):
-                file = folder / f"rows-{uuid.uuid4().hex}.arrow"
-                write_table(pa.Table.from_batches(waiting), file)
-                waiting = []
-                yield pa.RecordBatch.from_pydict({"file": [str(file)], "rows": [rows]})
+        for table in gathered((batch.rename_columns(schema.names).cast(schema) for batch in batches), PART_SIZE):
+            file = new_file(str(folder), "rows", ".arrow")
+            write_table(table, file)
+            yield pa.RecordBatch.from_pydict({"file": [file], "rows": [table.num_rows]})
 
     with reading(source):
         found = chosen.mapInArrow(write, "file string, rows long").toArrow()
-    return Chunked(schema, tuple(found["file"].to_pylist()), sum(found["rows"].to_pylist()))
+    splits = [ArrowFile(file) for file in found["file"].to_pylist()]
+    return Table(source, tuple(columns), schema, splits, sum(found["rows"].to_pylist()))
 
 
 def frame_table(
     frame: DataFrame, source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool
 ) -> tuple[Table, DataFrame]:
-    """Return what is known of a frame, and the frame with its ids first, of one type, and what can be properties."""
-    names, others = choose(kind, frame.columns, source, columns=columns, properties=properties)
+    """Return a frame as edges or vertices, and its rows: ids first, then what can be properties."""
+    names, schema = typed_columns(
+        kind, frame.columns, source, lambda name: _arrow_type(frame.schema[name]), columns=columns, properties=properties
+    )
     lower = [name.lower() for name in frame.columns]
-    if twice := next((name for name in (*names, *others) if lower.count(name.lower()) > 1), None):
+    if twice := next((name for name in names if lower.count(name.lower()) > 1), None):
         raise SourceError(f"{source} has two columns called {twice!r}, to Spark: rename one of them")
-    types = [frame.schema[name].dataType for name in names]
-    for name, found in zip(names, types, strict=True):
-        if not isinstance(found, _IDS):
-            raise SourceError(
-                f"column {name!r} of {source} is {found.simpleString()}; "
-                "ids are integers, text, decimals, dates or binary: cast it"
-            )
-    common = _common_type(types)
-    if common is None:
-        shown = ", ".join(found.simpleString() for found in types)
-        raise SourceError(f"columns {names[0]!r} and {names[1]!r} of {source} differ in type ({shown}): cast one of them")
-    simple = [name for name in others if isinstance(frame.schema[name].dataType, _PROPERTIES)]
-    warn_left_out(source, [name for name in others if name not in simple], "its type is nested or unknown")
-    chosen = [F.col(_quoted(name)).cast(common).alias(end) for name, end in zip(names, kind.ends, strict=True)]
-    selected = frame.select(*chosen, *(F.col(_quoted(name)) for name in simple))
-    schema = to_arrow_schema(selected.schema, timezone="UTC")
-    return Table(source=source, keys=tuple(names), schema=schema, splits=(), rows=None, span=None), selected
+    selected = frame.select(*(F.col(_quoted(name)).alias(end) for name, end in zip(names, schema.names, strict=True)))
+    return Table(source, names[: len(kind.ends)], schema, (), may_be_empty=True), selected
 
 
-def _common_type(kinds: list[T.DataType]) -> T.DataType | None:
-    """Return the one type of ids: that of both ends, or the wider of two that are of a kind."""
-    first, last = kinds[0], kinds[-1]
-    if first == last:
-        return first
-    if isinstance(first, _INTEGERS) and isinstance(last, _INTEGERS):
-        return max(kinds, key=lambda kind: _INTEGERS.index(type(kind)))
-    if isinstance(first, T.DecimalType) and isinstance(last, T.DecimalType):
-        scale = max(first.scale, last.scale)
-        digits = max(first.precision - first.scale, last.precision - last.scale)
-        return T.DecimalType(min(38, digits + scale), scale)
-    return T.StringType() if isinstance(first, _TEXTS) and isinstance(last, _TEXTS) else None
+def _arrow_type(field: T.StructField) -> pa.DataType:
+    """Return the type of a column in Arrow; one without fields stands for what Arrow does not know."""
+    try:
+        return to_arrow_schema(T.StructType([field]), timezone="UTC").field(0).type
+    except PySparkException:
+        return pa.struct([])
 
 
 def _read_text(spark: SparkSession, source: str) -> DataFrame:

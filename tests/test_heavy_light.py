@@ -14,7 +14,7 @@ from bigjoin.dataflow.blocks import Counts, Proposals, Spread, join, pack, route
 from bigjoin.dataflow.heavy import Heavy, find_heavy
 from bigjoin.dataflow.itinerary import Itinerary
 from bigjoin.dataflow.seeds import WorkerSeeds, tuples_of_codes
-from bigjoin.generators.skew import Funnel, Hubs
+from bigjoin.generators.pairs import Funnel, Hubs
 from bigjoin.generators.theory import Theory
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from bigjoin.errors import OutputError
 from bigjoin.generators import Family
-from bigjoin.generators.family import CHUNK, Numbers, require
+from bigjoin.generators.family import CHUNK_EDGES, EdgeNumbers, require
 from bigjoin.spark.tasks import run_tasks
 
 IDS = ("int", "string")
@@ -96,11 +96,11 @@ def _write_part(family: Family, folder: str, text: bool, portion: tuple[int, int
     with pq.ParquetWriter(Path(folder) / file, schema, use_dictionary=text) as writer:
         for chunk in range(*portion):
             columns = [_ids(ends, width if text else None) for ends in family.edges(chunk)]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=CHUNK)
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=CHUNK_EDGES)
     return file
 
 
-def _ids(numbers: Numbers, width: int | None) -> pa.Array:
+def _ids(numbers: EdgeNumbers, width: int | None) -> pa.Array:
     """Return ids as integers, or as text with so many digits."""
     array = pa.array(numbers)
     return array if width is None else pc.binary_join_element_wise("v", pc.utf8_lpad(array.cast("string"), width, "0"), "")

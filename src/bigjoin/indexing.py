@@ -18,7 +18,6 @@ from bigjoin.index.manifest import is_index
 from bigjoin.index.run import Run, in_threads
 from bigjoin.index.writer import verify, writing
 from bigjoin.ingest.build import Blueprint, GraphRelation, build
-from bigjoin.ingest.columns import common_type
 from bigjoin.ingest.copy import copy
 from bigjoin.ingest.files import open_files
 from bigjoin.ingest.memory import open_table
@@ -77,6 +76,14 @@ def build_index(
         raise BigjoinError(f"part_size is {part_size}; it must be at least 1")
     queries = {name: parse(q) if isinstance(q, str) else q for name, q in (materialized or {}).items()}
     check_queries(queries)
+
+    def commit(make: Callable[[Path], Manifest], run: Run) -> Index:
+        """Commit an index whose files `make` writes into a folder, with the results of queries."""
+        with writing(path) as writer:
+            manifest = store(make(writer.folder), writer.folder, queries, run, part=part_size, progress=progress)
+            progress("committing")
+            return writer.commit(manifest, run)
+
     if isinstance(edges, (str, Path)):
         check_regular(edges)
     if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
@@ -85,20 +92,17 @@ def build_index(
         index = settled(Index.open(edges))
         progress("verifying")  # the copy of a damaged index would have new checksums
         verify(index)
-        if directed is not False or not _is_directed(index):  # otherwise stored queries would mean something else
+        run, was_directed = run_for(index, spark, share), _is_directed(index)
+        same = directed is not False or not was_directed  # otherwise queries have other matches
+        if same:
             queries = {**definitions(index), **queries}
-        run = run_for(index, spark, share)
-        again = partial(
-            _copied,
-            index,
-            run=run,
-            directed=directed is not False and _is_directed(index),
-            shards=shards or index.shards,
-            in_place=path.resolve() == Path(edges).resolve(),
-            part_size=part_size,
-            progress=progress,
-        )
-        return _write(path, again, queries, run, part_size=part_size, progress=progress)
+
+        def copied(folder: Path) -> Manifest:
+            dealt = shards or index.shards
+            manifest = copy(index, folder, run, directed=was_directed and same, shards=dealt, part=part_size, progress=progress)
+            return _following(manifest, index.manifest, same) if path.resolve() == Path(edges).resolve() else manifest
+
+        return commit(copied, run)
     progress("looking at the source")
     named = edges if isinstance(edges, Mapping) else {EDGE: edges}
     if not named:
@@ -117,14 +121,7 @@ def build_index(
         if labels is not None:
             _check_column(of_vertices, labels, "labels")
     blueprint = Blueprint(
-        tuple(relations),
-        of_vertices,
-        _type_of_ids([relation.table for relation in relations] + ([of_vertices] if of_vertices else [])),
-        labels=labels,
-        directed=directed is not False,
-        shards=shards or 1,
-        drop_nulls=drop_nulls,
-        part=part_size,
+        tuple(relations), of_vertices, labels, directed is not False, shards or 1, drop_nulls=drop_nulls, part=part_size
     )
     is_small = blueprint.rows is not None and blueprint.rows <= MAX_ROWS_INDEXED_HERE
     here = is_small or all(table.in_memory for table in blueprint.tables)
@@ -136,26 +133,7 @@ def build_index(
         )
         return [chunk for chunks in found for chunk in chunks]
 
-    def make(folder: Path) -> Manifest:
-        return build(blueprint, folder, run, scan_others=scan_frames, progress=progress)
-
-    return _write(path, make, queries, run, part_size=part_size, progress=progress)
-
-
-def _write(
-    path: Path,
-    make: Callable[[Path], Manifest],
-    queries: Mapping[str, Query],
-    run: Run,
-    *,
-    part_size: int,
-    progress: Callable[[str], None],
-) -> Index:
-    """Commit an index whose files `make` writes into a folder, with the results of queries."""
-    with writing(path) as writer:
-        manifest = store(make(writer.folder), writer.folder, queries, run, part=part_size, progress=progress)
-        progress("committing")
-        return writer.commit(manifest, run)
+    return commit(partial(build, blueprint, run=run, scan_others=scan_frames, progress=progress), run)
 
 
 @dataclass
@@ -222,45 +200,11 @@ def undirected_copy(index: Index, path: Path) -> Index:
         return writer.commit(manifest, verified=index.verifies)
 
 
-def _copied(
-    index: Index,
-    folder: Path,
-    run: Run,
-    *,
-    directed: bool,
-    shards: int,
-    in_place: bool,
-    part_size: int,
-    progress: Callable[[str], None],
-) -> Manifest:
-    """Copy an index into a folder; in its own place, it keeps what its manifest says of updates."""
-    manifest = copy(index, folder, run, directed=directed, shards=shards, part=part_size, progress=progress)
-    if not in_place:
-        return manifest
-    old = index.manifest
-    manifest = replace(
-        manifest, epoch=old.epoch, origin=old.origin, ledger=old.ledger, clock=old.clock, publications=old.publications
-    )
-    return replace(manifest, watched=old.watched) if directed == _is_directed(index) else manifest  # otherwise matches differ
+def _following(manifest: Manifest, old: Manifest, same: bool) -> Manifest:
+    """Return the manifest of an index that is written again in its own place: it keeps what the old one says of updates."""
+    kept = ("epoch", "origin", "ledger", "clock", "publications", *(("watched",) if same else ()))
+    return replace(manifest, **{name: getattr(old, name) for name in kept})
 
 
 def _is_directed(index: Index) -> bool:
     return not any(relation.symmetric for relation in index.statistics.relations.values())
-
-
-def _type_of_ids(tables: Sequence[Table]) -> pa.DataType:
-    """Return the type of all ids; refuse tables whose ids could not be in one dictionary."""
-    first, *others = tables
-    found = first.schema.field(0).type
-    texts = [table for table in tables if table.schema.field(0).type == pa.string()]
-    for table in others:
-        kind = table.schema.field(0).type
-        common = common_type(found, kind)
-        if common is None and texts and all(table in texts or table.is_text for table in tables):
-            return pa.string()  # integers of a text file are spelled as they print
-        if common is None:
-            raise SourceError(
-                f"the ids of {table.source} are {kind}, and those of {first.source} are {found}: cast one of them"
-            )
-        found = common
-    return found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bigjoin.generators.family import Family
-from bigjoin.generators.rmat import Rmat
 from bigjoin.generators.pairs import Funnel, Hubs, Uniform
+from bigjoin.generators.rmat import Rmat
 from bigjoin.generators.theory import Theory
 
 __all__ = ["Family", "Funnel", "Hubs", "Rmat", "Theory", "Uniform"]

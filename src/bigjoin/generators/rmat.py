@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bigjoin.generators.draws import Permutation, stream
-from bigjoin.generators.family import Family, EdgeNumbers, require, require_edges, require_seed
+from bigjoin.generators.family import EdgeNumbers, Family, require, require_edges, require_seed
 
 GRAPH500 = (0.57, 0.19, 0.19, 0.05)
 

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from bigjoin.errors import GeneratorError
-from bigjoin.generators.family import Family, EdgeNumbers, require
+from bigjoin.generators.family import EdgeNumbers, Family, require
 
 
 @dataclass(frozen=True)

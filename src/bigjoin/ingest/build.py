@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from bigjoin.index.directory import VERTEX
 from bigjoin.index.entries import Manifest
 from bigjoin.index.run import Run
 from bigjoin.ingest.assembly import Assembly, write_dictionary
+from bigjoin.ingest.columns import common_type
 from bigjoin.ingest.ids import MergedIds
 from bigjoin.ingest.numbering import number_values
 from bigjoin.ingest.scan import IdSpace, Scan, ScannedChunk, ScannedTable, rank_chunks, scan_splits
@@ -56,19 +58,18 @@ class GraphRelation:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """What is to be built."""
+    """What is to be built: relations, and the vertex table with its column of labels (None looks for `label`).
+
+    A stage holds about `part` rows at once.
+    """
 
     relations: tuple[GraphRelation, ...]
     vertices: Table | None
-    id_type: pa.DataType
-    """The type that all ids get."""
     labels: str | None = None
-    """The column of the vertex table that holds labels; None looks for `label`."""
     directed: bool = True
     shards: int = 1
     drop_nulls: bool = False
     part: int = PART_SIZE
-    """Rows that a stage holds at once, about."""
 
     @property
     def tables(self) -> list[Table]:
@@ -79,6 +80,24 @@ class Blueprint:
         """The tables by number, without those that are some of the rows of another."""
         parts = {number for number, relation in enumerate(self.relations) if relation.only is not None}
         return {number: table for number, table in enumerate(self.tables) if number not in parts}
+
+    @cached_property
+    def id_type(self) -> pa.DataType:
+        """The type that all ids get; tables are refused whose ids could not be in one dictionary."""
+        first, *others = self.tables
+        found = first.schema.field(0).type
+        has_text = any(table.schema.field(0).type == pa.string() for table in self.tables)
+        for table in others:
+            kind = table.schema.field(0).type
+            common = common_type(found, kind)
+            if common is None and has_text and all(t.is_text or t.schema.field(0).type == pa.string() for t in self.tables):
+                return pa.string()  # integers of a text file are spelled as they print
+            if common is None:
+                raise SourceError(
+                    f"the ids of {table.source} are {kind}, and those of {first.source} are {found}: cast one of them"
+                )
+            found = common
+        return found
 
     @property
     def rows(self) -> int | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.run import Run, in_threads
 from bigjoin.index.values import plain
+from bigjoin.ingest.sorting import even_cuts
 from bigjoin.kernels.prefixes import common_prefix, following_bytes
 from bigjoin.storage.arrays import map_array, map_table, new_file, save_new, write_table
 
@@ -110,15 +111,15 @@ def read_ids(file: str) -> pa.Array:
 
 @dataclass(frozen=True)
 class MergedIds:
-    """A range of the ids of all chunks."""
+    """A range of the ids of all chunks: files of the distinct ids, and of the place among them of each id of each chunk.
+
+    The places of the first chunk come first; `ends` says where those of each chunk end.
+    """
 
     ids: str
-    """The file of the distinct ids."""
     size: int
     places: str
-    """A file with the place among them of each id of each chunk."""
     ends: tuple[int, ...]
-    """By chunk: where its places end."""
 
 
 def merge_ids(dictionaries: Sequence[str], folder: str, run: Run) -> tuple[list[MergedIds], list[str]]:
@@ -140,13 +141,8 @@ def _id_ranges(dictionaries: Sequence[str]) -> list[tuple[Any, Any]]:
     for ids in opened:
         step = max(1, len(ids) // SAMPLED_IDS)
         sample += [(plain(ids[i]), step) for i in range(step // 2, len(ids), step)]
-    bounds: list[Any] = [None]
-    passed = 0
-    for value, weight in sorted(entry for entry in sample if entry[0] == entry[0]):  # NaN, the last id, bounds nothing
-        if passed >= total * len(bounds) / count and value != bounds[-1]:
-            bounds.append(value)
-        passed += weight
-    return list(pairwise([*bounds, None]))
+    known = (entry for entry in sample if entry[0] == entry[0])  # NaN, the last of all ids, bounds nothing
+    return list(pairwise([None, *even_cuts(known, total, count), None]))
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,9 @@ MAX_VERTICES_IN_MEMORY = 1 << 24
 
 @dataclass(frozen=True)
 class EdgePart:
-    """The edges of a relation between two cuts, in sorted files; each may have places in a dictionary instead of ranks."""
+    """The edges of a relation between two cuts, in sorted files; one with places instead of ranks has a file of their ranks."""
 
     files: tuple[tuple[SortedKeys, str | None], ...]
-    """Edges, and the file with the rank of each place, if they are places."""
     low: Cut
     high: Cut
 
@@ -40,11 +39,10 @@ class DistinctEdges:
 
 @dataclass(frozen=True)
 class DropDuplicates:
-    """Stage: merge a part of a relation's edges into distinct ones; count the edges at each end."""
+    """Stage: merge a part of a relation's edges, whose ranks are below `size`, into distinct ones; count those at each end."""
 
     folder: str
     size: int
-    """How many ranks there are."""
 
     def __call__(self, part: EdgePart) -> DistinctEdges:
         keys = np.concatenate([self._slice(file, ranking, part) for file, ranking in part.files])
@@ -82,16 +80,16 @@ def _counted(ordered: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class Numbering:
-    """The codes of a domain: values by descending frequency (vertices by degree), ties by value."""
+    """The codes of a domain: its `size` values by descending frequency (vertices by degree), ties by value.
+
+    `codes` is a file with the code of each rank; one that is not used has none. `order` has the rank of each code, and `ranks`
+    its rank among those that have a code.
+    """
 
     codes: str
-    """A file with the code of each rank."""
     size: int
-    """How many values there are; ranks that are not used have no code."""
     order: NDArray[Any]
-    """The rank of each code."""
     ranks: NDArray[Any]
-    """The rank of each code among those that have one."""
 
 
 def number_values(

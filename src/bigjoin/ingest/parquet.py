@@ -52,7 +52,7 @@ def open_parquet(source: str, kind: Kind, *, columns: Sequence[str] | None, prop
 
 @dataclass(frozen=True)
 class ParquetSplit:
-    """Some row groups of a file, or some rows of a large one."""
+    """Some row groups of a file, or some rows of a large one, behind `skip` others that belong to other pieces."""
 
     source: str
     path: str
@@ -61,7 +61,6 @@ class ParquetSplit:
     partition: Mapping[str, str | int | None]
     groups: tuple[int, int]
     skip: int
-    """Rows of the first group that belong to other pieces."""
     rows: int
 
     def read(self) -> Iterator[pa.RecordBatch]:

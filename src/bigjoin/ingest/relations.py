@@ -53,16 +53,14 @@ class EncodedDomain:
 
 @dataclass(frozen=True)
 class EncodedRelation:
-    """A relation as tuples of codes, and what became of its rows."""
+    """A relation as tuples of codes; of its rows, some had a NULL, and some the same value in all columns (`loops`)."""
 
     columns: tuple[str, ...]
     domains: tuple[str, ...]
     chunks: tuple[TupleChunk, ...]
     rows: int
     nulls: int
-    """How many rows had a NULL."""
     loops: int
-    """How many rows had the same value in all columns."""
 
 
 @dataclass(frozen=True)

@@ -34,53 +34,55 @@ MAX_RELATIONS_OF_VALUES = 1000
 
 @dataclass(frozen=True)
 class IdSpace:
-    """The values of a domain: the type that they all get, and how they are numbered in a scan."""
+    """The values of a domain: the type that they all get, and how they are numbered in a scan.
+
+    Where ids are close together, `base` is the smallest and `size` how many integers lie between it and the largest;
+    otherwise a dictionary is needed.
+    """
 
     type: pa.DataType
     base: int | None = None
-    """The smallest id, where ids are close together; None where a dictionary is needed."""
     size: int = 0
-    """How many integers lie between the smallest id and the largest."""
 
 
 @dataclass(frozen=True)
 class ScannedTable:
-    """What a scan must know of a table."""
+    """What a scan must know of a table.
+
+    `domains` are those of its key columns, which come first among the `columns` to read (all, if they are None). `directed`
+    says whether rows are edges with a direction; None if they are not edges, and need not be sorted. With `keeps_rows`, rows
+    are written down in their order, with the columns behind the keys. With `counted`, dictionaries say how often each value
+    occurs. `parts` are tables that have some of its rows: the number of each, a column, and its value in these rows.
+    """
 
     number: int
     source: str
     domains: tuple[str, ...]
-    """Of its key columns, which come first."""
     columns: tuple[str, ...] | None = None
-    """The columns to read; None reads all."""
     directed: bool | None = None
-    """Whether its rows are edges with a direction; None if they are not edges that have to be sorted."""
     keeps_rows: bool = True
-    """Whether rows are written down in their order, with the columns behind the keys."""
     counted: bool = False
-    """Whether the dictionaries say how often each value occurs."""
     parts: tuple[tuple[int, str, Any], ...] = ()
-    """Tables that have some of its rows: the number of each, a column, and its value in these rows."""
 
 
 @dataclass(frozen=True)
 class ScannedChunk:
-    """What a scan has written of some rows of a table."""
+    """What a scan has written of some rows of a table.
+
+    Of those that were `read`, `rows` have no NULL among their keys, and `loops` of these have the same value in all key
+    columns. `keys` is a file with a row for each key column: ranks, or places in the dictionary of the column's domain. By
+    domain there are the files of the chunk's sorted dictionary and, once these are merged, of the rank of each place in it.
+    """
 
     table: int
     read: int
     rows: int
-    """How many rows have no NULL among their keys."""
     loops: int = 0
-    """How many rows have the same value in all key columns."""
     edges: SortedKeys | None = None
     keys: str | None = None
-    """A file with a row for each key column: ranks, or places in the dictionary of the column's domain."""
     properties: str | None = None
     dictionaries: Mapping[str, str] = field(default_factory=dict)
-    """By domain: the file of the chunk's sorted dictionary."""
     rankings: Mapping[str, str] = field(default_factory=dict)
-    """By domain: the file with the rank of each place in the dictionary, once dictionaries are merged."""
 
     def tuples(self, domains: Sequence[str], codes: Mapping[str, str] | None = None) -> TupleChunk:
         """Return the keys as tuples of ranks, or of codes if for each domain there is a file with the code of each rank."""
@@ -91,13 +93,11 @@ class ScannedChunk:
 
 @dataclass(frozen=True)
 class Scan:
-    """Read rows in chunks."""
+    """Stage: read rows in chunks of about `part`, and write each to files in a folder; `ids` is by domain."""
 
     folder: str
     ids: Mapping[str, IdSpace]
-    """By domain."""
     part: int
-    """Rows read before they are written out."""
 
     def __call__(self, item: tuple[ScannedTable, Split]) -> tuple[ScannedChunk, ...]:
         table, split = item

@@ -6,7 +6,7 @@ record of two integers beyond. Cuts fall between keys, not between majors, so a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -83,19 +83,22 @@ def pairs_of(major: NDArray[Any], minor: NDArray[Any]) -> tuple[tuple[int, int],
     return tuple(zip(major.tolist(), minor.tolist(), strict=True))
 
 
+def even_cuts(weighed: Iterable[tuple[Any, float]], total: int, parts: int) -> list[Any]:
+    """Return values that cut a whole of `total` into about even parts, given a sample of it and what each value stands for."""
+    cuts: list[Any] = []
+    passed = 0.0
+    for value, weight in sorted(weighed):
+        if passed >= total * (len(cuts) + 1) / parts and (not cuts or value > cuts[-1]):
+            cuts.append(value)
+        passed += weight
+    return cuts
+
+
 def cut(files: Sequence[SortedKeys], part: int) -> list[tuple[Cut, Cut]]:
     """Return the bounds of parts of about `part` keys, none of which a hub can swell; none if there are no keys."""
     rows = sum(file.rows for file in files)
-    parts = -(-rows // part)
-    weighed = sorted((pair, file.rows / len(file.sample)) for file in files for pair in file.sample)
-    cuts: list[tuple[int, int]] = []
-    passed = 0.0
-    for pair, weight in weighed:
-        if passed >= rows * (len(cuts) + 1) / parts and (not cuts or pair > cuts[-1]):
-            cuts.append(pair)
-        passed += weight
-    bounds: list[Cut] = [None, *cuts, None]
-    return list(pairwise(bounds)) if rows else []
+    weighed = ((pair, file.rows / len(file.sample)) for file in files for pair in file.sample)
+    return list(pairwise([None, *even_cuts(weighed, rows, -(-rows // part)), None])) if rows else []
 
 
 def run_in_groups(run: Run, stage: Callable[[Any], Any], groups: Sequence[Sequence[Any]]) -> list[list[Any]]:

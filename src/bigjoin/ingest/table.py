@@ -58,19 +58,19 @@ class ArrowFile:
 
 @dataclass(frozen=True)
 class Table:
-    """A source of edges, vertices, or tuples of any arity: its columns, the keys first, and the pieces to read it in."""
+    """A source of edges, vertices, or tuples of any arity: its columns, the keys first, and the pieces to read it in.
+
+    `keys` are the columns that are ids, or values to be joined, as the source calls them. `rows` and `span`, the smallest and
+    the largest id if they are integers, are None where they are not known. Integers of text are spelled as they print.
+    """
 
     source: str
     keys: tuple[str, ...]
-    """The columns that are ids, or values to be joined, as the source calls them."""
     schema: pa.Schema
     splits: Sequence[Split]
     rows: int | None = None
-    """How many there are, if that is known."""
     span: tuple[int, int] | None = None
-    """The smallest and the largest id, if they are integers and that is known."""
     is_text: bool = False
-    """Whether it is a text file, whose integers are spelled as they print."""
     may_be_empty: bool = False
 
     @classmethod
@@ -96,6 +96,9 @@ class Kind:
     ends: tuple[str, ...]
     named: Callable[[Sequence[str]], tuple[str, ...] | None]
     need: str
+    lacks: str
+    """What lines without ids are said to lack."""
+    hint: str = ""
 
 
 def edge_columns(names: Sequence[str]) -> tuple[str, str] | None:
@@ -115,8 +118,15 @@ def vertex_column(names: Sequence[str]) -> tuple[str] | None:
     return next(((lower[name],) for name in ("id", "vertex", "node") if name in lower), None)
 
 
-EDGES = Kind("edges", ("src", "dst"), edge_columns, "edges need two, src and dst")
-VERTICES = Kind("vertices", ("id",), vertex_column, "vertices need one, id")
+EDGES = Kind(
+    "edges",
+    ("src", "dst"),
+    edge_columns,
+    "edges need two, src and dst",
+    "do not have two columns",
+    "; an edge is 'src dst', separated by spaces, a tab or a comma",
+)
+VERTICES = Kind("vertices", ("id",), vertex_column, "vertices need one, id", "have no id")
 
 
 def choose(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import zip_longest
@@ -24,6 +24,17 @@ SPLIT_BYTES = 2**24
 """Bytes of a piece, about: at most some 2^22 rows. A compressed file is one piece, which is read in such blocks."""
 WIDEST_ID = 2**62 - 1
 """An id beyond this, which no JSON of ours holds, is taken to lie this far from zero: too far for distances to be ranks."""
+
+FAULTS = {
+    "binary": "{source} has a zero byte in {where}: it is no text, or not UTF-8; convert it, or use Parquet",
+    "unclosed": "{source} has a quote that opens and does not close in its line, or not at the end of its field, {line!r} "
+    "({where}): fields with line breaks are not read; write the file as Parquet, or without them",
+    "short": "{lines} of {rows} lines of {source} {lacks}, for example {line!r} ({where}){hint}",
+    "wide": "{where} of {source} has more fields than there are {titles} ({width}): {line!r}; the rest would be lost: "
+    "name every column, and put fields that hold a separator in quotes (.csv, .tsv)",
+    "garbled": "{lines} lines of {source} are not UTF-8 text, the first is {where}: convert the file, for example with iconv",
+}
+"""What may be wrong with lines, and what is said of it; the first that occurs is."""
 
 _NEWLINE = re.compile(rb"[\r\n]")
 _INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")
@@ -65,63 +76,89 @@ class Findings:
             tuple(one & another for one, another in types),
         )
 
+    def key_type(self, keys: int) -> pa.DataType:
+        """Return the one type of the first columns: integers if all are, else text."""
+        return pa.int64() if all(type_of(types) == pa.int64() for types in self.types[:keys]) else pa.string()
+
+    def check(
+        self, source: str, kind: Kind, heading: Heading, where: Callable[[Fault], str], *, drop_nulls: bool = False
+    ) -> None:
+        """Refuse a source with lines that cannot be read, or would be misread; `where` finds the first of them."""
+        if not self.rows:
+            raise SourceError(f"{source} has no {kind.noun}: nothing follows its column titles")
+        known = {"source": source, "rows": self.rows, "titles": "titles" if heading.titled else "fields in its first line"}
+        for name, message in FAULTS.items():
+            if (fault := self.faults.get(name)) and not (name == "short" and drop_nulls):
+                seen = {"lines": fault.lines, "line": shown(fault.first), "where": where(fault)}
+                raise SourceError(message.format(**known, **seen, width=heading.width, lacks=kind.lacks, hint=kind.hint))
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the first lines of a text say: what separates fields, whether the first line has titles, and how many fields."""
+
+    separator: str | None
+    first: list[str]
+    titled: bool
+    width: int
+
+    @classmethod
+    def of(cls, lines: Sequence[bytes], source: str, kind: Kind, columns: Sequence[str] | None = None) -> Heading:
+        """Look at the first two lines that say something."""
+        if not lines:
+            raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
+        line = _trimmed(lines[0])
+        separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
+        if kind is EDGES and separator is not None and separator.encode() not in line:
+            separator = None
+        first, *below = (split_line(line, separator) for line in lines)
+        named, asked_for = kind.named(first) is not None, columns is not None and set(columns) <= set(first)
+        titled = named or are_titles(kind, first, below) or asked_for
+        if titled and not named and columns is None:
+            text = line.decode(errors="replace")
+            warnings.warn(f"{source}: the first line, {text!r}, is taken for column titles", stacklevel=5)
+        return cls(separator, first, titled, max(len(first), len(kind.ends)))  # a line that is too short is counted, and shown
+
 
 def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, drop_nulls: bool, run: Run) -> Table:
     """Return what a text file holds; it is looked through once, by `run`, in bounded memory."""
     path = Path(source).absolute()
     head = _head(source, path)
-    if not head:
-        raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
-    separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
-    if kind is EDGES and separator is not None and separator.encode() not in _trimmed(head[0][0]):
-        separator = None
-    first, *below = (split_line(line, separator) for line, _ in head)
-    width = max(len(first), len(kind.ends))  # a line that is too short is counted, and shown
-    titled = kind.named(first) is not None or are_titles(kind, first, below) or _are_asked_for(first, columns)
-    if titled and kind.named(first) is None and columns is None:
-        line = _trimmed(head[0][0]).decode(errors="replace")
-        warnings.warn(f"{source}: the first line, {line!r}, is taken for column titles", stacklevel=4)
-    if columns is not None and not titled:
+    heading = Heading.of([line for line, _ in head], source, kind, columns)
+    if columns is not None and not heading.titled:
         check_names(kind, columns)
-        if len(columns) > len(first):
-            raise SourceError(f"{len(columns)} columns are named, and the first line of {source} has {len(first)}")
+        if len(columns) > len(heading.first):
+            raise SourceError(f"{len(columns)} columns are named, and the first line of {source} has {len(heading.first)}")
         names, columns = list(columns), None
     else:
-        names = _names(first if titled else [], width)
+        names = _names(heading.first if heading.titled else [], heading.width)
     keys, others = choose(kind, names, source, columns=columns, properties=properties)
-    layout = TextSplit(
-        source,
-        str(path),
-        separator,
-        tuple(names.index(name) for name in (*keys, *others)),
-        width if separator is not None or properties else 0,  # otherwise only the ids of a line matter
-    )
-    splits = [replace(layout, begin=begin, end=end) for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
-    pieces: list[Findings] = run(LookThrough(len(keys)), splits)
+    places = tuple(names.index(name) for name in (*keys, *others))
+    width = heading.width if heading.separator is not None or properties else 0  # otherwise only the ids of a line matter
+    layout = TextSplit(source, str(path), heading.separator, places, len(keys), width)
+    begin = head[0][1] if heading.titled else 0
+    splits = [replace(layout, begin=first, end=last) for first, last in _cuts(source, path, begin)]
+    pieces: list[Findings] = run(look_through, splits)
     found = reduce(Findings.__add__, pieces, Findings())
-    if titled:
-        titles, end = head[0]
-        if any(fields.unclosed != NONE for fields in find(titles, separator, [0], width)):
-            found += Findings(faults={"unclosed": _fault(titles, 0, end - len(titles))})
-    _check(found, source, kind, f"{'titles' if titled else 'fields in its first line'} ({width})", drop_nulls=drop_nulls)
-    key_type = pa.int64() if all(type_of(types) == pa.int64() for types in found.types[: len(keys)]) else pa.string()
-    kinds = [key_type] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
+    if heading.titled and any(fields.unclosed != NONE for fields in find(head[0][0], heading.separator, [0], heading.width)):
+        found += Findings(faults={"unclosed": _fault(head[0][0], 0, begin - len(head[0][0]))})
+    found.check(source, kind, heading, lambda fault: f"line {_line_number(source, fault.at):,}", drop_nulls=drop_nulls)
+    kinds = [found.key_type(len(keys))] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
     schema = pa.schema(list(zip((*kind.ends, *others), kinds, strict=True)))
     typed = [replace(split, rows=piece.rows, schema=schema) for split, piece in zip(splits, pieces, strict=True)]
-    return Table(source, keys, schema, typed, found.rows, found.span if key_type == pa.int64() else None, is_text=True)
+    return Table(source, keys, schema, typed, found.rows, found.span if kinds[0] == pa.int64() else None, is_text=True)
 
 
 @dataclass(frozen=True)
 class TextSplit:
-    """Some lines of a file."""
+    """Some lines of a file, and how to read them: the places of the fields, ids first, and how many a line has at most."""
 
     source: str
     path: str
     separator: str | None
     places: tuple[int, ...]
-    """The fields of a line that are read, ids first."""
-    width: int
-    """How many fields a line has at most; 0 is any number."""
+    keys: int
+    width: int = 0
     begin: int = 0
     end: int | None = None
     rows: int = 0
@@ -133,32 +170,36 @@ class TextSplit:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows."""
-        assert self.schema is not None
         with reading(self.source):
-            for fields in (fields for block in self.blocks() for fields in find(block, self.separator, self.places)):
-                try:
-                    columns = [fields.column(i, column.type) for i, column in enumerate(self.schema)]
-                    yield pa.record_batch(columns, schema=self.schema)
-                except pa.ArrowInvalid as error:
-                    raise SourceError(f"{self.source} has changed while it was read: {error}") from None
+            for block in self.blocks():
+                yield from self.parse(block)
 
+    def parse(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        """Give the rows of some lines."""
+        assert self.schema is not None
+        for fields in find(block, self.separator, self.places):
+            try:
+                columns = [fields.column(i, column.type) for i, column in enumerate(self.schema)]
+                yield pa.record_batch(columns, schema=self.schema)
+            except pa.ArrowInvalid as error:
+                raise SourceError(f"{self.source} has changed while it was read: {error}") from None
 
-@dataclass(frozen=True)
-class LookThrough:
-    """Stage: learn what one piece holds; its first columns are keys."""
-
-    keys: int
-
-    def __call__(self, split: TextSplit) -> Findings:
-        found = Findings()
-        position = split.begin
-        for block in split.blocks():
-            faults = _unreadable(block, position)
-            found += Findings(faults=faults)
-            for fields in find(block, split.separator, split.places, split.width):
-                found += _findings(fields, self.keys, position, readable=not faults)
-            position += len(block)
+    def look(self, block: bytes, position: int, faults: Mapping[str, Fault]) -> Findings:
+        """Return what some lines say, which begin at a position of the file; they may be known to have faults."""
+        found = Findings(faults=faults)
+        for fields in find(block, self.separator, self.places, self.width):
+            found += _findings(fields, self.keys, position, readable=not faults)
         return found
+
+
+def look_through(split: TextSplit) -> Findings:
+    """Stage: learn what one piece holds."""
+    found = Findings()
+    position = split.begin
+    for block in split.blocks():
+        found += split.look(block, position, unreadable(block, position))
+        position += len(block)
+    return found
 
 
 def _findings(fields: Fields, keys: int, position: int, *, readable: bool) -> Findings:
@@ -180,10 +221,10 @@ def _findings(fields: Fields, keys: int, position: int, *, readable: bool) -> Fi
 def _fault(text: bytes, begin: int, position: int, lines: int = 1) -> Fault:
     """Return the fault of a line that begins somewhere in a block, which begins at a position of the file."""
     line = _NEWLINE.split(text[begin : begin + MAX_LINE_BYTES], maxsplit=1)[0]
-    return Fault(lines, position + begin, shown(line.strip(BLANKS).decode(errors="replace")))
+    return Fault(lines, position + begin, line.strip(BLANKS).decode(errors="replace"))
 
 
-def _unreadable(block: bytes, position: int) -> dict[str, Fault]:
+def unreadable(block: bytes, position: int = 0) -> dict[str, Fault]:
     """Return the lines that are not UTF-8 text, comments aside, and those with bytes that no text has."""
     faults = {}
     if (zero := block.find(b"\0")) >= 0:
@@ -193,44 +234,6 @@ def _unreadable(block: bytes, position: int) -> dict[str, Fault]:
         if begins := [line.start() for line in lines]:
             faults["garbled"] = _fault(block, begins[0], position, len(begins))
     return faults
-
-
-def _check(found: Findings, source: str, kind: Kind, width: str, *, drop_nulls: bool) -> None:
-    """Refuse a file with lines that cannot be read, or would be misread; `width` says what bounds their fields."""
-    if not found.rows:
-        raise SourceError(f"{source} has no {kind.noun}: nothing follows its column titles")
-    for name in FAULTS:
-        if name in found.faults and not (name == "short" and drop_nulls):
-            fault = found.faults[name]
-            where = f"line {_line_number(source, fault.at):,}"
-            raise refused(name, source, kind, fault, where=where, rows=found.rows, width=width)
-
-
-FAULTS = ("binary", "unclosed", "short", "wide", "garbled")
-"""What may be wrong with lines: a zero byte, quotes that do not close, no id, too many fields, not UTF-8."""
-
-
-def refused(name: str, source: str, kind: Kind, fault: Fault, *, where: str, rows: int, width: str) -> SourceError:
-    """Return the error that says what is wrong with lines, and where the first of them is."""
-    if name == "binary":
-        return SourceError(f"{source} has a zero byte in {where}: it is no text, or not UTF-8; convert it, or use Parquet")
-    if name == "unclosed":
-        return SourceError(
-            f"{source} has a quote that opens and does not close in its line, or not at the end of its field, {fault.first!r} "
-            f"({where}): fields with line breaks are not read; write the file as Parquet, or without them"
-        )
-    if name == "short":
-        what = "do not have two columns" if kind is EDGES else "have no id"
-        hint = "; an edge is 'src dst', separated by spaces, a tab or a comma" if kind is EDGES else ""
-        return SourceError(f"{fault.lines} of {rows} lines of {source} {what}, for example {fault.first!r} ({where}){hint}")
-    if name == "wide":
-        return SourceError(
-            f"{where} of {source} has more fields than there are {width}: {fault.first!r}; the rest would be lost: name every "
-            "column, and put fields that hold a separator in quotes (.csv, .tsv)"
-        )
-    return SourceError(
-        f"{fault.lines} lines of {source} are not UTF-8 text, the first is {where}: convert the file, for example with iconv"
-    )
 
 
 def _line_number(source: str, position: int) -> int:
@@ -337,8 +340,3 @@ def _names(titles: list[str], width: int) -> list[str]:
             name += "_"
         names.append(name)
     return names
-
-
-def _are_asked_for(first: list[str], columns: Sequence[str] | None) -> bool:
-    """Tell titles from a row by the columns that are asked for: all are there."""
-    return columns is not None and set(columns) <= set(first)

@@ -37,15 +37,17 @@ from bigjoin.storage.arrays import create_array, map_array, write_slice
 
 @dataclass(frozen=True)
 class TupleChunk:
-    """Some tuples, in a file with a row for each of their columns."""
+    """Some tuples, in a file with a row for each of their columns.
+
+    `lookups` names, by column, the files in which its values are looked up, one after the other, to get codes. With
+    `first_row`, which is the number of the first tuple, the number of each tuple is a further column. With `both_ways`, the
+    first two columns are an undirected edge, which stands for both of its directions, and a loop for none.
+    """
 
     file: str
     lookups: tuple[tuple[str, ...], ...] = ()
-    """By column: the files through which its values are looked up, one after the other, to get codes."""
     first_row: int | None = None
-    """The number of the first tuple, if the number of each tuple is a further column."""
     both_ways: bool = False
-    """Whether the first two columns are an undirected edge: it stands for both directions, and a loop for none."""
 
     def columns(self) -> list[NDArray[Any]]:
         """Return the codes, column by column."""
@@ -65,46 +67,46 @@ class TupleChunk:
 
 @dataclass(frozen=True)
 class TrieToWrite:
-    """A column order of a relation's tuples that is to be stored."""
+    """A column order of a relation's tuples that is to be stored.
+
+    `sizes` says, by column of the relation, how many codes its domain has; `above` are the first levels, if they are stored
+    already. Where tuples are `distinct`, the last level has nothing to drop.
+    """
 
     relation: str
     order: Columns
     sizes: tuple[int, ...]
-    """By column of the relation: how many codes its domain has."""
     chunks: tuple[TupleChunk, ...]
     distinct: bool = False
-    """Whether no tuple occurs twice, so that the last level has nothing to drop."""
     above: tuple[LevelEntry, ...] = ()
-    """The first levels, if they are stored already."""
 
 
 @dataclass(frozen=True)
 class NextLevel:
-    """A level that is to be written: lists of a column's codes, one for each place in the levels above."""
+    """A level that is to be written: `nodes` lists of codes below `size`, one for each place in the levels above.
+
+    `columns` are those from the first level to this one, and `above` the files of the levels above: offsets and values.
+    """
 
     columns: Columns
-    """From the first level to this one."""
     above: tuple[tuple[str, str], ...]
-    """The files of the levels above: offsets and values."""
     shards: Shards
     nodes: int
-    """How many lists it has."""
     size: int
-    """How many codes the domain of its column has."""
     distinct: bool
     offsets: str
     values: str
+    kind: np.dtype[Any]
 
 
 @dataclass(frozen=True)
 class TrieWriter:
-    """Where tries are written, and how."""
+    """Where tries are written, and how: by `run`, codes of one type, dealt to shards, about `part` tuples at a time."""
 
     folder: Path
     exchange: str
     run: Run
     kind: np.dtype[Any]
-    """The type of codes."""
     shards: int
     part: int
 
@@ -130,7 +132,8 @@ class TrieWriter:
         distinct = trie.distinct and depth == len(trie.order) - 2
         size = trie.sizes[trie.order[depth + 1]]
         columns = trie.order[: depth + 2]
-        return NextLevel(columns, files, shards, nodes, size, distinct, f"{stem}.offsets.npy", f"{stem}.values.npy")
+        written = f"{stem}.offsets.npy", f"{stem}.values.npy"
+        return NextLevel(columns, files, shards, nodes, size, distinct, *written, self.kind)
 
     def _write_levels(self, levels: Sequence[NextLevel], chunks: Sequence[Sequence[TupleChunk]]) -> None:
         """Write levels of as many tries, whose tuples are in chunks."""
@@ -138,15 +141,14 @@ class TrieWriter:
         placed = run_in_groups(self.run, PlaceTuples(self.exchange), placing)
         merging = [[] if level.distinct else _parts(files, self.part) for level, files in zip(levels, placed, strict=True)]
         merged = run_in_groups(self.run, MergeSorted(self.exchange), merging)
-        parts: list[LevelPart] = []
-        for level, repeated, distinct in zip(levels, placed, merged, strict=True):
-            parts += self._level_parts(level, repeated if level.distinct else distinct)
-        self.run(write_part, parts)
+        distinct = (files if level.distinct else fewer for level, files, fewer in zip(levels, placed, merged, strict=True))
+        parts = [self._level_parts(level, files) for level, files in zip(levels, distinct, strict=True)]
+        run_in_groups(self.run, write_part, parts)
         for file in (file for files in (*placed, *merged) for file in files):
             Path(file.file).unlink()
 
-    def _level_parts(self, level: NextLevel, files: Sequence[SortedKeys]) -> list[LevelPart]:
-        """Create the files of a level, and return the parts that fill them from distinct keys."""
+    def _level_parts(self, level: NextLevel, files: Sequence[SortedKeys]) -> list[tuple[NextLevel, KeyPart, int]]:
+        """Create the files of a level; return the parts of its distinct keys, and where each begins among all."""
         create_array(level.offsets, np.dtype(np.int64), level.nodes + 1)
         create_array(level.values, self.kind, sum(file.rows for file in files))
         parts = _parts(files, self.part)
@@ -154,7 +156,7 @@ class TrieWriter:
         for file in parts[0].files if parts else ():
             keys = map_array(file)
             firsts += [position(keys, part.low) for part in parts]
-        return [LevelPart(level, part, int(first), self.kind.name) for part, first in zip(parts, firsts, strict=True)]
+        return [(level, part, int(first)) for part, first in zip(parts, firsts, strict=True)]
 
     def _only_list(self, trie: TrieToWrite) -> LevelEntry:
         """Write the values of a relation with one column."""
@@ -225,27 +227,17 @@ class MergeSorted:
         return write_sorted(part.merged(), self.folder)
 
 
-@dataclass(frozen=True)
-class LevelPart:
-    """A part of a level's keys, which begin at `first` among all."""
-
-    level: NextLevel
-    keys: KeyPart
-    first: int
-    kind: str
-
-
-def write_part(part: LevelPart) -> None:
+def write_part(item: tuple[NextLevel, KeyPart, int]) -> None:
     """Stage: write the values between two cuts at their place in the file, and the offsets of the lists that begin there."""
-    major, minor = unpack(part.keys.merged())
-    write_slice(part.level.values, part.first, minor.astype(part.kind, copy=False))
-    nodes = part.level.nodes
-    first, last = _first_node(part.keys.low, 0), _first_node(part.keys.high, nodes + 1)
-    for begin in range(first, last, BLOCK):
-        end = min(begin + BLOCK, last)
-        low, high = np.searchsorted(major, np.array([begin, min(end, nodes)], major.dtype)) if len(major) else (0, 0)
+    level, part, first = item
+    major, minor = unpack(part.merged())
+    write_slice(level.values, first, minor.astype(level.kind, copy=False))
+    last_node = _first_node(part.high, level.nodes + 1)
+    for begin in range(_first_node(part.low, 0), last_node, BLOCK):
+        end = min(begin + BLOCK, last_node)
+        low, high = np.searchsorted(major, np.array([begin, min(end, level.nodes)], major.dtype)) if len(major) else (0, 0)
         lengths = np.bincount(major[low:high].astype(np.int64) - begin, minlength=end - begin)
-        write_slice(part.level.offsets, begin, np.cumsum(lengths) - lengths + (part.first + low))
+        write_slice(level.offsets, begin, np.cumsum(lengths) - lengths + (first + low))
 
 
 def _first_node(bound: Cut, default: int) -> int:

@@ -21,65 +21,43 @@ from bigjoin.storage.arrays import map_array, map_table, new_file, save_new, wri
 
 
 @dataclass(frozen=True)
-class SortedVertices:
-    """Files of some rows of a vertex table, sorted by code."""
-
-    codes: str
-    properties: str
-
-
-@dataclass(frozen=True)
 class SortVertices:
-    """Stage: sort the rows of a chunk by code."""
+    """Stage: sort the rows of a chunk by code; return the files of the codes and of the properties."""
 
     folder: str
 
-    def __call__(self, item: tuple[TupleChunk, str]) -> SortedVertices:
+    def __call__(self, item: tuple[TupleChunk, str]) -> tuple[str, str]:
         keys, properties = item
         (codes,) = keys.columns()
         order = np.argsort(codes, kind="stable")
         file = new_file(self.folder, "properties", ".arrow")
         write_table(map_table(properties).take(pa.array(order)).combine_chunks(), file)
-        return SortedVertices(save_new(codes[order], self.folder, "vertices"), file)
-
-
-@dataclass(frozen=True)
-class CodeRange:
-    """Codes from `first` to before `last`, and the file that their properties go to."""
-
-    first: int
-    last: int
-    file: str
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """How many ids come more than once, and the code of the first of them."""
-
-    ids: int
-    example: int | None = None
+        return save_new(codes[order], self.folder, "vertices"), file
 
 
 @dataclass(frozen=True)
 class PlaceVertices:
-    """Stage: write the properties of a range of codes, NULL where the table has no such vertex; report ids that come twice."""
+    """Stage: write the properties of a range of codes to a file, NULL where the table has no such vertex.
 
-    chunks: Sequence[SortedVertices]
+    Return how many ids come more than once, and the code of the first of them.
+    """
 
-    def __call__(self, item: CodeRange) -> Repeated:
+    chunks: Sequence[tuple[str, str]]
+
+    def __call__(self, item: tuple[int, int, str]) -> tuple[int, int]:
+        first, last, file = item
         codes, tables = [], []
-        for chunk in self.chunks:
-            sorted_codes = map_array(chunk.codes)
-            low, high = np.searchsorted(sorted_codes, [item.first, item.last])
+        for sorted_codes, properties in ((map_array(codes), map_table(properties)) for codes, properties in self.chunks):
+            low, high = np.searchsorted(sorted_codes, [first, last])
             codes.append(sorted_codes[low:high].copy())
-            tables.append(map_table(chunk.properties).slice(low, high - low))
-        places = np.concatenate(codes).astype(np.int64) - item.first
-        rows = np.full(item.last - item.first, -1, np.int64)
+            tables.append(properties.slice(low, high - low))
+        places = np.concatenate(codes).astype(np.int64) - first
+        rows = np.full(last - first, -1, np.int64)
         rows[places] = np.arange(len(places))
-        write_table(pa.concat_tables(tables).take(pa.array(rows, mask=rows < 0)).combine_chunks(), item.file)
+        write_table(pa.concat_tables(tables).take(pa.array(rows, mask=rows < 0)).combine_chunks(), file)
         distinct, counts = np.unique(places, return_counts=True)
-        twice = distinct[counts > 1] + item.first
-        return Repeated(len(twice), int(twice[0]) if len(twice) else None)
+        twice = distinct[counts > 1] + first
+        return len(twice), int(twice.min(initial=last))
 
 
 def write_vertices(
@@ -95,13 +73,15 @@ def write_vertices(
     size = assembly.domains[VERTEX].size
     starts = range(0, size, assembly.part)
     files = [assembly.folder / f"{VERTEX}.properties{number}.arrow" for number in range(len(starts))]
-    ranges = [CodeRange(n, min(n + assembly.part, size), str(file)) for n, file in zip(starts, files, strict=True)]
-    repeated = [found for found in assembly.run(PlaceVertices(placed), ranges) if found.ids]
+    ranges = [(n, min(n + assembly.part, size), str(file)) for n, file in zip(starts, files, strict=True)]
+    repeated = [found for found in assembly.run(PlaceVertices(placed), ranges) if found[0]]
     if repeated:
-        shown = map_table(assembly.folder / f"{VERTEX}.ids.arrow")["id"][repeated[0].example].as_py()
+        times, shown = (
+            sum(ids for ids, _ in repeated),
+            map_table(files[0].with_name(f"{VERTEX}.ids.arrow"))["id"][repeated[0][1]],
+        )
         raise SourceError(
-            f"{sum(found.ids for found in repeated)} ids of {table.source} come more than once, for example {shown!r}: "
-            "a vertex is one row"
+            f"{times} ids of {table.source} come more than once, for example {shown.as_py()!r}: a vertex is one row"
         )
     assembly.add_properties(VERTEX, files)
     if column is not None:

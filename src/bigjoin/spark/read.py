@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from bigjoin.defaults import PART_SIZE
-from bigjoin.errors import BigjoinError, SourceError, shown
-from bigjoin.ingest.fields import Fields, split_line
-from bigjoin.ingest.fields import find as find_fields
+from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.ingest.scan import gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, edge_columns, typed_columns
-from bigjoin.ingest.text import FAULTS, Fault, are_titles, refused
-from bigjoin.kernels.text import EMPTY, INTEGER, NONE
+from bigjoin.ingest.text import Fault, Findings, Heading, TextSplit, unreadable
 from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
-from bigjoin.spark.tasks import settle
+from bigjoin.spark.tasks import decode, encode, settle
 from bigjoin.storage.arrays import new_file, write_table
 
+_MARK = "\ufffd".encode()
 _AROUND = r"^[\s\ufeff]+|\s+$"
 """What stands around a line and says nothing."""
 
@@ -103,67 +99,40 @@ def _read_text(spark: SparkSession, source: str) -> DataFrame:
     lines = lines.where((F.col("line") != "") & ~F.col("line").startswith("#") & ~F.col("line").startswith("%"))
     with reading(source):
         head = [row.line.encode() for row in lines.limit(2).collect()]
-    if not head:
-        raise SourceError(f"{source} has no edges: it is empty, or holds only comments")
-    separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
-    if separator is not None and separator.encode() not in head[0]:
-        separator = None
-    first, *below = (split_line(line, separator) for line in head)
-    named = edge_columns(first)
-    titled = named is not None or are_titles(EDGES, first, below)
-    if titled:
-        if named is None:
-            warnings.warn(f"{source}: the first line, {head[0].decode()!r}, is taken for column titles", stacklevel=2)
+    heading = Heading.of(head, source, EDGES)
+    if heading.titled:
         lines = lines.where(F.col("line") != head[0].decode())
-    places = [first.index(name) for name in named] if named else [0, 1]
-    width = max(2, len(first))
+    places = tuple(heading.first.index(name) for name in edge_columns(heading.first) or ()) or (0, 1)
+    layout = TextSplit(source, "", heading.separator, places, 2, heading.width)
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        for text in map(_text, batches):
+            yield pa.RecordBatch.from_pydict({"found": [encode(layout.look(text, 0, _unreadable(text)))]})
+
+    with reading(source):
+        pieces = lines.mapInArrow(look, "found string").toArrow()["found"].to_pylist()
+    found = reduce(Findings.__add__, (decode(Findings, piece) for piece in pieces), Findings())
+    found.check(source, EDGES, heading, lambda fault: _line_number(spark, source, fault.first))
+    kind = found.key_type(2)
+    typed = replace(layout, schema=pa.schema([("src", kind), ("dst", kind)]))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        for batch in batches:
-            text = "\n".join(batch.column(0).to_pylist()).encode()
-            for fields in find_fields(text, separator, places, width):
-                yield _pairs(fields)
+        for text in map(_text, batches):
+            yield from typed.parse(text)
 
-    frame = lines.mapInArrow(read, "src string, dst string, is_integer boolean, fault string, line string")
-    return _typed(spark, frame, source, f"{'titles' if titled else 'fields in its first line'} ({width})")
+    return lines.mapInArrow(read, from_arrow_schema(typed.schema))
 
 
-def _pairs(fields: Fields) -> pa.RecordBatch:
-    """Return the ends of some lines' edges as text, whether both are integers, and lines that are wrong, with what is."""
-    faults = np.full(len(fields), None, object)
-    lines = faults.copy()
-    wrong: dict[str, Any] = {
-        "short": np.flatnonzero((fields.kinds <= EMPTY).any(axis=0)),
-        "wide": [fields.wide],
-        "unclosed": [fields.unclosed],
-    }
-    wrong["garbled"] = [r for r in range(len(fields)) if "\ufffd" in fields.line(r)] if "\ufffd".encode() in fields.text else []
-    wrong["binary"] = [r for r in range(len(fields)) if "\0" in fields.line(r)] if b"\0" in fields.text else []
-    for name, rows in wrong.items():
-        for row in rows:
-            if row != NONE and faults[row] is None:
-                faults[row], lines[row] = name, fields.line(int(row))
-    integers = pa.array((fields.kinds == INTEGER).all(axis=0))
-    columns = [fields.strings(0), fields.strings(1), integers, pa.array(faults, pa.string()), pa.array(lines, pa.string())]
-    return pa.RecordBatch.from_arrays(columns, names=["src", "dst", "is_integer", "fault", "line"])
+def _text(lines: pa.RecordBatch) -> bytes:
+    return "\n".join(lines.column(0).to_pylist()).encode()
 
 
-def _typed(spark: SparkSession, pairs: DataFrame, source: str, width: str) -> DataFrame:
-    """Return src and dst as long if every id is an integer; refuse lines that would be misread, and say which."""
-    with reading(source):
-        rows, texts = pairs.agg(F.count("*"), F.count_if(~F.col("is_integer"))).collect()[0]
-        wrong = pairs.where("fault is not null").groupBy("fault").agg(F.count("*"), F.first("line")).collect()
-    if rows == 0:
-        raise SourceError(f"{source} has no edges: nothing follows its column titles")
-    found = {name: Fault(lines, 0, line) for name, lines, line in wrong}
-    for name in FAULTS:
-        if name in found:
-            where = _line_number(spark, source, found[name].first)
-            shortened = replace(found[name], first=shown(found[name].first))
-            raise refused(name, source, EDGES, shortened, where=where, rows=rows, width=width)
-    kind = "string" if texts else "long"
-    return pairs.select(F.col("src").cast(kind).alias("src"), F.col("dst").cast(kind).alias("dst"))
+def _unreadable(text: bytes) -> dict[str, Fault]:
+    """Return the lines that cannot be read; Spark has put a mark in the place of what is not UTF-8."""
+    marked = [line.decode() for line in text.split(b"\n") if _MARK in line] if _MARK in text else []
+    return unreadable(text) | ({"garbled": Fault(len(marked), 0, marked[0])} if marked else {})
 
 
 def _line_number(spark: SparkSession, source: str, line: str) -> str:

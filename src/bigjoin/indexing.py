@@ -1,4 +1,4 @@
-"""Building an index from whatever holds edges: a path, a DataFrame, an Arrow table, a pandas frame, or another index."""
+"""Build an index from a path, a DataFrame, an Arrow table, a pandas frame, or another index."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from bigjoin.spark.sources import Session, TableLike, given_rows, session_of
 from bigjoin.streaming.compaction import settled
 
 MAX_BYTES_READ_HERE = 1 << 29
-"""Spark's tasks look through a larger text file to learn its types."""
+"""The types of a larger text file are learned in Spark's tasks."""
 MAX_ROWS_INDEXED_HERE = 6_000_000
-"""Up to so many rows this process builds an index by itself: Spark's jobs would take longer than the work."""
+"""Up to this many rows, this process builds the index alone: Spark's jobs would take longer than the work."""
 
 
 @told()
@@ -59,14 +59,14 @@ def build_index(
     progress: Callable[[str], None] = lambda _: None,
     share: Callable[[float], None] | None = None,
 ) -> Index:
-    """Build a durable index at `path`, replacing one that is there when the new one is complete.
+    """Build a durable index at `path`; an index that is already there is replaced once the new one is complete.
 
-    `edges` holds one relation, called edge, or is a mapping of names to relations over one dictionary. Their columns beyond
-    the two ends become properties, and `vertices` is a table of the vertices' properties, whose column `labels` (or label)
-    gives each label a relation. So does each value of the column `types` of edges, beside the relation of all. `parallel`
-    keeps the rows of a relation apart that has no properties. The results of the queries in `materialized` are stored beside
-    them, as relations of these names. `shards` is the number of workers that lists are dealt to, and
-    `part_size` how many rows a task holds at once, about. The path of an index is written again, with other shards, or
+    `edges` holds one relation, called edge, or is a mapping of names to relations over one dictionary. Columns beyond the two
+    ends become properties. `vertices` is a table of the vertices' properties; each value of its column `labels` (by default
+    label) becomes a relation. So does each value of the edges' column `types`, in addition to the relation of all edges.
+    `parallel` keeps parallel edges apart even if they have no properties. The results of the queries in `materialized` are
+    stored as relations of these names. `shards` is the number of workers that lists are dealt to, and `part_size` roughly how
+    many rows a task holds at once. If `edges` is the path of an index, that index is written again: with other shards, or
     undirected.
     """
     path = Path(path)
@@ -138,7 +138,7 @@ def build_index(
 
 @dataclass
 class _GraphSource:
-    """Opens tables, and holds those that are DataFrames."""
+    """Opens the tables of a graph, and holds those that are DataFrames."""
 
     spark: Session
     properties: bool
@@ -147,7 +147,7 @@ class _GraphSource:
     """By the number of their table."""
 
     def open(self, given: TableLike, kind: Kind, columns: Sequence[str] | None, *, number: int) -> Table:
-        """Return what is known of a table."""
+        """Return a table of edges or vertices, ready to be scanned."""
         properties = self.properties or kind is VERTICES
         rows = given_rows(given, kind.noun, self.spark)
         if isinstance(rows, str):
@@ -161,7 +161,7 @@ class _GraphSource:
         return table
 
     def _run(self, *, large: bool) -> Run:
-        """Return how to look through a source: by Spark if it is large."""
+        """Return how to read all of a source: in Spark's tasks if it is large."""
         return runner(session_of(self.spark)) if large else in_threads
 
     def types_of(self, whole: GraphRelation, column: str, number: int) -> list[GraphRelation]:
@@ -179,7 +179,7 @@ class _GraphSource:
 
 
 def _check_column(table: Table, column: str, purpose: str) -> None:
-    """Refuse a column that a table does not have behind its ids."""
+    """Refuse a column that is not among the properties of a table."""
     others = table.schema.names[len(table.keys) :]
     if column not in others:
         raise SourceError(
@@ -188,7 +188,7 @@ def _check_column(table: Table, column: str, purpose: str) -> None:
 
 
 def run_for(index: Index, spark: Session, share: Callable[[float], None] | None = None) -> Run:
-    """Return how to go through all of an index: by Spark's tasks if it is large."""
+    """Return how to process all of an index: in Spark's tasks if it is large."""
     tuples = sum((relation.rows or relation).tuples for relation in index.statistics.relations.values())
     return runner(session_of(spark), share) if tuples > MAX_ROWS_INDEXED_HERE else in_threads
 

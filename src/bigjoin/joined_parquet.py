@@ -1,10 +1,10 @@
-"""One Parquet file from several of the same schema, without decoding anything: pages are copied, and only the footer is new.
+"""Join Parquet files of one schema without decoding them: pages are copied, and only the footer is written anew.
 
 A Parquet file is pages, then a footer (a Thrift structure in the compact protocol) that says where they are. So files are
 joined by copying the pages of one after those of another, and adding to every position in a footer how far its pages moved.
-A structure is read as fields of raw bytes, of which only those that lead to positions are looked into, so that whatever a
-newer writer puts there stays as it is.
-https://parquet.apache.org/docs/file-format/metadata/ and Thrift's compact protocol are the whole of what is used here.
+A structure is read as fields of raw bytes, and only the fields that lead to positions are decoded, so that whatever a newer
+writer puts there is kept.
+See https://parquet.apache.org/docs/file-format/metadata/ and Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHUNK_OFFSET, _META_DATA = 2, 3
 _PAGE_INDEX = (4, 5, 6, 7)  # optional, and full of positions of its own
 _PAGE_OFFSETS = (9, 10, 11, 14)
 
-Fields = dict[int, tuple[int, bytes]]
+ThriftFields = dict[int, tuple[int, bytes]]
 """The fields of a structure by number: the type of each, and its bytes. A boolean is its type, and has none."""
 
 
@@ -51,7 +51,7 @@ def join_parquet(parts: Sequence[Path], whole: Path) -> None:
         sink.write(written + len(written).to_bytes(4, "little") + MAGIC)
 
 
-def _footer(file: BinaryIO) -> tuple[Fields, int]:
+def _footer(file: BinaryIO) -> tuple[ThriftFields, int]:
     """Return what a file's footer says, and where the pages before it end."""
     size = file.seek(0, os.SEEK_END)
     file.seek(size - 8)
@@ -62,7 +62,7 @@ def _footer(file: BinaryIO) -> tuple[Fields, int]:
 
 
 def _copy(source: BinaryIO, sink: BinaryIO, first: int, last: int) -> None:
-    """Append a stretch of one file to another, within the kernel."""
+    """Append a range of one file to another, without copying it through this process."""
     sink.flush()
     os.lseek(sink.fileno(), 0, os.SEEK_END)
     while first < last:
@@ -70,7 +70,7 @@ def _copy(source: BinaryIO, sink: BinaryIO, first: int, last: int) -> None:
     sink.seek(0, os.SEEK_END)
 
 
-def _moved(group: Fields, by: int) -> Fields:
+def _moved(group: ThriftFields, by: int) -> ThriftFields:
     """Return a row group with all positions moved."""
     chunks = []
     for chunk in _structs(group[_COLUMNS][1]):
@@ -80,8 +80,8 @@ def _moved(group: Fields, by: int) -> Fields:
     return {**_shifted(group, (_GROUP_OFFSET,), by), _COLUMNS: (_LIST, _list(chunks))}
 
 
-def _shifted(struct: Fields, fields: Iterable[int], by: int) -> Fields:
-    """Return a structure in which some fields, if they are there and not zero, are positions that have moved."""
+def _shifted(struct: ThriftFields, fields: Iterable[int], by: int) -> ThriftFields:
+    """Return a structure with some of its fields, positions unless they are missing or zero, moved."""
     found = {field: _number(struct[field][1]) for field in fields if field in struct}
     return {**struct, **{field: (_I64, _signed(position + by)) for field, position in found.items() if position}}
 
@@ -92,9 +92,9 @@ class _Thrift:
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
-    def fields(self) -> Fields:
+    def fields(self) -> ThriftFields:
         """Read a structure."""
-        fields: Fields = {}
+        fields: ThriftFields = {}
         number = 0
         while header := self.byte():
             kind, step = header & 15, header >> 4
@@ -148,7 +148,7 @@ class _Thrift:
         return value >> 1 ^ -(value & 1)
 
 
-def _structs(data: bytes) -> list[Fields]:
+def _structs(data: bytes) -> list[ThriftFields]:
     """Return the structures of a list."""
     thrift = _Thrift(data)
     return [thrift.fields() for _ in range(thrift.list_header()[1])]
@@ -158,7 +158,7 @@ def _number(data: bytes) -> int:
     return _Thrift(data).signed()
 
 
-def _struct(fields: Fields) -> bytes:
+def _struct(fields: ThriftFields) -> bytes:
     """Return a structure as bytes."""
     out, before = bytearray(), 0
     for number, (kind, value) in sorted(fields.items()):
@@ -168,7 +168,7 @@ def _struct(fields: Fields) -> bytes:
     return bytes(out) + b"\0"
 
 
-def _list(structs: Sequence[Fields]) -> bytes:
+def _list(structs: Sequence[ThriftFields]) -> bytes:
     """Return a list of structures as bytes."""
     size = len(structs)
     header = bytes([size << 4 | _STRUCT]) if size < 15 else bytes([15 << 4 | _STRUCT]) + _unsigned(size)

@@ -1,7 +1,7 @@
-"""Store the results of queries as relations of the index that they were asked of, for other queries to read.
+"""Store the results of queries as relations of the index that they were computed from, for other queries to read.
 
-A stored relation is committed with the very version of the index whose join it is, or with one that has the same edges. What
-is built anew, or made undirected, starts without it: a stored join is as old as the rest of its index, or it is not there.
+A stored result is committed with the version of the index that it was computed from, or with one that has the same edges. An
+index that is built anew or made undirected starts without it, so a stored result is never older than the rest of its index.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def materialize(
     part: int = PART_SIZE,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Index:
-    """Return the index with a relation more for each query, all of them or none: the bindings of its head, as a set."""
+    """Return the index with a further relation for each query, all of them or none: the bindings of its head, as a set."""
     check_queries(queries, index.statistics)
     with writing(index.path) as writer:
         current = read_manifest(index.path)
@@ -98,7 +98,7 @@ def store(
 
 
 def check_queries(queries: Mapping[str, Query], statistics: Statistics | None = None) -> None:
-    """Refuse names and queries that cannot be materialised, as far as that can be told, with or without an index."""
+    """Refuse names and queries that cannot be materialised; without statistics, only what the queries themselves show."""
     relations = {} if statistics is None else statistics.relations
     for name, query in queries.items():
         check_name(name, [other for other, relation in relations.items() if not relation.materialized])
@@ -114,7 +114,7 @@ def check_queries(queries: Mapping[str, Query], statistics: Statistics | None = 
 
 @dataclass(frozen=True)
 class FindTuples:
-    """Stage: join a range of seeds, and write the codes of the head's attributes as files, a row an attribute."""
+    """Stage: join a range of seeds, and write the codes of the head's attributes to files, one row per attribute."""
 
     folder: str
     plan: Plan
@@ -169,7 +169,7 @@ def _entry(
 
 
 def _definition(name: str, asked: Query, query: Query) -> DefinitionEntry:
-    """Return what the manifest says of a query: its text, and what plans read, where they can make use of it."""
+    """Return what the manifest says of a query: its text, and the atoms that plans match, where they can use it."""
     rule = replace(query, name=name, distinct=False, unique=False, induced=False, deduplicate=False)
     definition = DefinitionEntry(str(rule), tuple(flag for flag in _FLAGS if getattr(query, flag)))
     if not _is_plain(asked):
@@ -179,9 +179,10 @@ def _definition(name: str, asked: Query, query: Query) -> DefinitionEntry:
 
 
 def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
-    """Give the column orders to store: one for each column that may come last, and, if not plain, for each that may be first.
+    """Give the column orders to store: one for each column that may come last and, if not plain, for each that may be first.
 
-    Plans read a plain query's relation once all but one of its attributes are bound; another may be the only way on.
+    Plans read the result of a plain query once all but one of its attributes are bound. The result of any other query may be
+    the only relation that proposes an attribute, so plans need it from every column.
     """
     for last in reversed(range(width)):
         yield (*(c for c in range(width) if c != last), last)
@@ -190,13 +191,13 @@ def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
 
 
 def _is_plain(query: Query) -> bool:
-    """Tell whether a query is connected atoms and nothing else, with all attributes in its head: what plans can make use of."""
+    """Tell whether a query is connected atoms and nothing else, with all attributes in its head, so that plans can use it."""
     relations = all(not atom.negated and atom.view is None for atom in query.atoms)
     return relations and len(components(query.atoms)) == 1 and not (query.filters or query.injective or query.projects)
 
 
 def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
-    """Return the exchanges of the head's columns that leave a plain query as it is."""
+    """Return the permutations of the head's columns that leave a plain query unchanged."""
     head = [str(attribute) for attribute in query.head]
 
     def form(atom: Atom) -> tuple[str, tuple[str, ...]]:
@@ -214,7 +215,7 @@ def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
 
 
 def check_definitions(index: Index) -> Index:
-    """Return an index if plans may believe what its manifest says of stored results: it says it twice, as text and as atoms."""
+    """Return the index if its manifest, which gives each stored query as text and as atoms, says the same both times."""
     for name, entry in index.manifest.relations.items():
         if (said := entry.definition) is None:
             continue
@@ -232,7 +233,7 @@ def check_definitions(index: Index) -> Index:
 
 
 def definitions(index: Index) -> dict[str, Query]:
-    """Return the materialised relations of an index, and the query of each."""
+    """Return the queries whose results an index stores, by relation."""
     found = {}
     for name, entry in index.manifest.relations.items():
         if entry.definition is not None:

@@ -57,7 +57,7 @@ def join(
     spark: SparkSession | None = None,
     **relations: TableLike,
 ) -> DataFrame:
-    """Return the join that a rule says, as a Spark DataFrame with a column for each attribute of its head.
+    """Return the join that a rule describes, as a Spark DataFrame with a column for each attribute of its head.
 
     Relations are DataFrames, Arrow tables, pandas frames, paths of files or of an index, by the names that the rule gives them.
     To ask several questions, or to count, make `Relations` of them.
@@ -66,16 +66,23 @@ def join(
     for name, given in options.items():
         if hasattr(given, "mapInArrow") or hasattr(given, "columns"):
             raise BigjoinError(f"{name!r} is an option of join: for a relation of that name, make Relations({{{name!r}: ...}})")
-    asked = Relations(relations, drop_nulls=drop_nulls, spark=spark)
-    flags: dict[str, Any] = {"where": where, "deduplicate": deduplicate, "cross_product": cross_product}
-    return asked.find(query, limit=limit, strategy=strategy, workers=workers, batch_size=batch_size, **flags)
+    return Relations(relations, drop_nulls=drop_nulls, spark=spark).find(
+        query,
+        limit=limit,
+        strategy=strategy,
+        workers=workers,
+        batch_size=batch_size,
+        where=where,
+        deduplicate=deduplicate,
+        cross_product=cross_product,
+    )
 
 
 class Relations(Verbs):
     """Relations of any arity, by name, ready for queries: count, exists, find, write, explain.
 
-    Each query has the domains that it needs: columns that it joins or compares share a dictionary. What was encoded, and the
-    tries that were built for one query, serve later ones with the same domains.
+    Each query determines its domains: columns that it joins or compares share a dictionary. Encoded relations and the tries
+    built for one query are reused by later queries with the same domains.
     """
 
     def __init__(
@@ -104,7 +111,7 @@ class Relations(Verbs):
         return named_apart(schema, f"the relation {name!r}")
 
     def _columns_of(self, name: str, columns: Sequence[str]) -> Table:
-        """Return some columns of a relation; those of a DataFrame are written down, once, by its own tasks."""
+        """Return some columns of a relation; those of a DataFrame are written to files, once, by its own tasks."""
         opened = self._opened[name]
         if isinstance(opened, Table):
             return opened.select(columns)
@@ -191,7 +198,7 @@ class _EncodedIndex:
     index: Index | None = None
 
     def index_for(self, query: Query) -> Index:
-        """Return an index that holds what a query needs; column orders that it lacks are added."""
+        """Return an index that holds what a query needs, adding the column orders that it lacks."""
         asked = _orders(query, self.encoded, self.orders)
         if self.index is None or asked != self.orders:
             self.index = self._with(asked)
@@ -217,7 +224,7 @@ def _connected(groups: Iterable[set[tuple[str, str]]]) -> list[tuple[tuple[str, 
 
 
 def _orders(query: Query, encoded: Encoded, known: Mapping[str, tuple[Columns, ...]]) -> dict[str, tuple[Columns, ...]]:
-    """Return the column orders of each relation that plans for a query read, beside those that are known."""
+    """Return the column orders of each relation: those known already, and those that plans for a query read."""
     wanted: dict[str, set[Columns]] = {name: set(known.get(name, ())) for name in encoded.relations}
     for name, relation in encoded.relations.items():
         width = len(relation.columns)
@@ -277,7 +284,7 @@ def _is_large_parquet(path: Path) -> bool:
 
 
 def _of_index(index: Index, name: str) -> pa.Table:
-    """Return the tuples of a relation of an index: of that name, or of the only one that it has."""
+    """Return the tuples of the relation of that name in an index, or of its only relation."""
     known = index.statistics.relations
     own = [other for other, relation in known.items() if not relation.materialized]
     if name not in known and len(own) > 1:

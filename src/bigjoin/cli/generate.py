@@ -129,12 +129,12 @@ def _write(family: Family, target: Path, ids: str, options: Options) -> None:
         spark = start_spark(options, report)
         report.stage(f"generating {target}")
         done = generate_graph(spark, family, target, ids=ids, progress=report.share)
-    files = "1 file" if done["files"] == 1 else f"{done['files']:,} files"
+    files = "1 file" if done.files == 1 else f"{done.files:,} files"
     line = (
-        f"{done['edges']:,} edges over {done['vertices']:,} vertices in {done['seconds']:.1f} s: "
-        f"{files}, {done['bytes'] / 2**20:,.1f} MB in {target}, which is now a SOURCE"
+        f"{done.edges:,} edges over {done.vertices:,} vertices in {done.seconds:.1f} s: "
+        f"{files}, {done.bytes / 2**20:,.1f} MB in {target}, which is now a SOURCE"
     )
-    answer(options, {"graph": family.describe(), **done}, [line])
+    answer(options, {"graph": family.describe(), **vars(done)}, [line])
 
 
 def _probabilities(text: str) -> tuple[float, float, float, float]:

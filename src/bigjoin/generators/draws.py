@@ -1,4 +1,4 @@
-"""Where chance comes from: a counter-based generator for each seed and chunk, and permutations that no table stores.
+"""Randomness: a counter-based generator for each seed and chunk, and permutations that need no table.
 
 Only the raw words of NumPy's Philox are used. NumPy keeps these the same from version to version, which it does not promise
 for its distributions: a seed names the same graph for good.
@@ -20,7 +20,7 @@ _MIXING_ROUNDS = 4
 
 
 def stream(seed: int, chunk: int) -> np.random.Philox:
-    """Return the random words of a chunk: streams of different seeds or chunks have nothing to do with each other."""
+    """Return the random words of a chunk; streams of different seeds or chunks are independent."""
     return np.random.Philox(key=np.array([seed, chunk], dtype=np.uint64))
 
 

@@ -1,4 +1,4 @@
-"""What building and copying an index share: from sorted edges to the files of its relations, and the manifest's entries."""
+"""What building and copying an index share: from sorted edges to the files of relations and the entries of the manifest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IDS_WRITTEN_TOGETHER = 1 << 20
 
 
 class Assembly:
-    """The files of an index in the making: its folder, the exchange between stages below it, and how stages run."""
+    """An index in the making: its folder, the folder for files that travel between stages, and how stages are run."""
 
     def __init__(
         self, folder: Path, run: Run, progress: Callable[[str], None], *, directed: bool, shards: int, part: int
@@ -42,7 +42,7 @@ class Assembly:
 
     @contextmanager
     def exchanging(self) -> Iterator[None]:
-        """Have the folder for files that travel between stages."""
+        """Create the folder for files that travel between stages, and remove it afterwards."""
         Path(self.exchange).mkdir()
         try:
             yield
@@ -104,7 +104,7 @@ class Assembly:
         self.domains.setdefault(domain, DomainEntry(rows, "int64"))
 
     def add_properties(self, domain: str, files: Sequence[Path]) -> None:
-        """Enter the columns that a domain's values have: Arrow files by code, one after another."""
+        """Enter the properties of a domain's values: Arrow files by code, one after another."""
         if files:
             properties = {field.name: str(field.type) for field in map_table(files[0]).schema}
             names = tuple(self.name(file) for file in files)
@@ -119,7 +119,7 @@ class Assembly:
         self.relations[name] = replace(relation, source=source)
 
     def manifest(self, kind: np.dtype[np.unsignedinteger]) -> Manifest:
-        """Return what a build decides of the manifest."""
+        """Return the part of the manifest that a build decides."""
         offsets = (map_array(self.folder.parent / file) for file in degree_files(self.relations))
         degrees = degrees_of(offsets, Shards(self.shards, self.domains[VERTEX].size))
         return Manifest(kind.name, self.shards, self.domains, self.relations, degrees_entry(degrees))

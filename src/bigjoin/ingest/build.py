@@ -41,9 +41,9 @@ from bigjoin.ingest.vertices import write_vertices
 from bigjoin.storage.arrays import map_array, write_table
 
 MAX_INTEGERS_PER_ROW = 2
-"""Ids are numbered by their distance from the smallest if at most so many integers a row lie between it and the largest."""
+"""Ids are numbered by their distance from the smallest if the largest is at most this many integers per row away."""
 MAX_INTEGERS_OF_ANY_TABLE = 1 << 20
-"""They are also numbered so if no more integers than these lie between them, however few the rows."""
+"""They also are if it is at most this many integers away, however few the rows."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Write the relations of an index again, with the same codes: dealt to other shards, or made undirected."""
+"""Copy an index with the same codes, but dealt to other shards or made undirected."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def copy(
     part: int = PART_SIZE,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Manifest:
-    """Write an index into a folder, and return what its manifest says about the files; materialised relations are left out.
+    """Write an index into a folder, without its materialised relations, and return the manifest.
 
-    Nothing damaged is copied: its copy would have checksums of its own.
+    The index is verified first: the copy of a damaged file would have a valid checksum of its own.
     """
     verify_all(index)
     assembly = Assembly(folder, run, progress, directed=directed, shards=shards, part=part)
@@ -79,7 +79,7 @@ class ReadTuples:
         statistics = self.index.statistics.relations[name]
         columns = (0, 1) if statistics.rows is None else (0, 1, 2)
         tuples = self.index.trie(name, columns).tuples(np.arange(first, last))
-        if statistics.symmetric:  # each edge is there in both directions
+        if statistics.symmetric:  # which stores each edge in both directions
             once = tuples[0] < tuples[1]
             tuples = [column[once] for column in tuples]
         size = self.index.statistics.domains[VERTEX]
@@ -99,14 +99,14 @@ def _link_domain(assembly: Assembly, index: Index, domain: DomainEntry) -> Domai
 
 
 def _link_list(assembly: Assembly, index: Index, entry: RelationEntry) -> RelationEntry:
-    """Return a unary relation's entry for the copy: its one list is the same, however others are dealt."""
+    """Return a unary relation's entry for the copy, with its file linked: its only list does not depend on shards."""
     order = entry.orders[0,]
     levels = tuple(replace(level, values=_link(assembly, index, level.values)) for level in order.levels)
     return replace(entry, orders={(0,): replace(order, levels=levels)})
 
 
 def _link(assembly: Assembly, index: Index, name: str) -> str:
-    """Have a file of another index here too."""
+    """Link a file of the index into the copy, and return its name there."""
     here = assembly.name(Path(name))
     storage = storage_at(assembly.folder.parent)
     if not storage.exists(here):

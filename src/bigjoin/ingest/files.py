@@ -16,9 +16,9 @@ from bigjoin.ingest.delimited import read_delimited
 from bigjoin.ingest.parquet import open_parquet
 from bigjoin.ingest.table import EDGES, VERTICES, Kind, Table, reading
 from bigjoin.ingest.text import open_text
-from bigjoin.paths import COMPRESSED, UNREADABLE, check_regular, format_suffix
+from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, check_regular, format_suffix
 
-PARQUET = (".parquet", ".parq", ".pq")
+PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
 SEPARATORS = (",", "\t", "|", ";")
 """What may stand between the columns of a relation in a text file; without any of them, spaces do, and rows are edges."""
 
@@ -79,13 +79,15 @@ def _is_parquet(source: str) -> bool:
     """Tell whether a source is Parquet, or else text; refuse what does not exist or is neither."""
     check_regular(source)
     path = Path(source)
-    if path.suffix.lower() in UNREADABLE:
-        raise SourceError(f"{source}: bigjoin does not read {path.suffix}; use {', '.join(COMPRESSED)} or no compression")
+    if path.suffix.lower() in UNREADABLE_SUFFIXES:
+        raise SourceError(
+            f"{source}: bigjoin does not read {path.suffix}; use {', '.join(COMPRESSED_SUFFIXES)} or no compression"
+        )
     if not path.exists():
         raise SourceError(f"there is no file or directory {source}")
     if path.is_dir() and not any(path.rglob("*.parquet")):
         raise SourceError(f"{source} is neither an index (it has no manifest.json) nor a folder of Parquet files")
-    return path.is_dir() or format_suffix(source) in PARQUET
+    return path.is_dir() or format_suffix(source) in PARQUET_SUFFIXES
 
 
 def _first_lines(path: Path) -> tuple[int, list[str]]:

@@ -1,4 +1,4 @@
-"""Ids of any type to ranks: each chunk of rows has a sorted dictionary, and these are merged, a range of ids at a time."""
+"""From ids of any type to ranks: each chunk of rows has a sorted dictionary, and these are merged a range of ids at a time."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ RANGE_IDS = 1 << 20
 SAMPLED_IDS = 512
 """Ids of a chunk's dictionary that are looked at to choose the ranges."""
 MAX_RANGES_MERGED_HERE = 8
-"""Up to so many ranges are merged in this process: a Spark job would take longer."""
+"""Up to this many ranges are merged in this process: a Spark job would take longer."""
 
 
 def sorted_unique(ids: pa.Array) -> tuple[pa.Array, NDArray[Any]]:
-    """Return the distinct ids in their order, and for each id given its place among them."""
+    """Return the distinct ids, sorted, and the place of each given id among them."""
     if pa.types.is_string(ids.type) and len(ids):
         text = _Text.of(ids)
-        if text.whole:  # a number is hashed and compared faster than the text it stands for
+        if text.whole:  # numbers are hashed and compared faster than text
             keys, places = sorted_unique(pa.array(text.keys))
             return text.spelled(keys.to_numpy()), places
     encoded = ids.dictionary_encode()
@@ -53,12 +53,12 @@ def sort_order(ids: pa.Array) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Text:
-    """Text by the eight bytes that follow what all ids begin with, as numbers: most ids differ there, or have no more."""
+    """Text as numbers: the eight bytes that follow the prefix common to all ids. Most ids differ there, or end there."""
 
     common: bytes
     keys: NDArray[np.uint64]
     whole: bool
-    """Whether nothing follows those bytes, so that a key is as good as its id."""
+    """Whether all ids end there, so that a key identifies its id."""
 
     @classmethod
     def of(cls, ids: pa.Array) -> _Text:
@@ -71,7 +71,7 @@ class _Text:
         return cls(content[starts[0] : starts[0] + common].tobytes(), keys, bool(whole))
 
     def order(self, ids: pa.Array) -> NDArray[np.int64]:
-        """Return the order of distinct ids: by their keys, and ties by the text itself."""
+        """Return the order of distinct ids: by key, ties by the text itself."""
         order = np.argsort(self.keys)
         ordered = self.keys[order]
         tied = np.zeros(len(order), np.bool_)
@@ -84,7 +84,7 @@ class _Text:
         return order
 
     def spelled(self, keys: NDArray[np.uint64]) -> pa.Array:
-        """Return the text of keys that are whole."""
+        """Return the text of keys that identify their ids."""
         common = np.frombuffer(self.common, np.uint8)
         letters = np.empty((len(keys), len(common) + 8), np.uint8)
         letters[:, : len(common)] = common
@@ -131,7 +131,7 @@ def merge_ids(dictionaries: Sequence[str], folder: str, run: Run) -> tuple[list[
 
 
 def _id_ranges(dictionaries: Sequence[str]) -> list[tuple[Any, Any]]:
-    """Return ranges of ids, as pairs of bounds of which None is open, each of about RANGE_IDS entries of the dictionaries."""
+    """Return ranges of ids, as pairs of bounds (None is open), each with about RANGE_IDS entries of the dictionaries."""
     opened = [read_ids(file) for file in dictionaries]
     total = sum(map(len, opened))
     count = -(-total // RANGE_IDS)
@@ -147,7 +147,7 @@ def _id_ranges(dictionaries: Sequence[str]) -> list[tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class MergeIds:
-    """Stage: merge one range of every dictionary; write its ids, and for each dictionary where its ids went."""
+    """Stage: merge one range of every dictionary; write its distinct ids, and the place of each entry among them."""
 
     folder: str
     dictionaries: tuple[str, ...]

@@ -14,7 +14,7 @@ from bigjoin.ingest.columns import cast
 from bigjoin.ingest.table import InMemory, Kind, Table, typed_columns
 
 TABLE = "the table"
-"""What a table is called that has no path."""
+"""How messages refer to a table that has no path."""
 
 
 def open_table(table: pa.Table, kind: Kind, *, columns: Sequence[str] | None, properties: bool) -> Table:
@@ -40,7 +40,7 @@ def _span(columns: Sequence[pa.ChunkedArray]) -> tuple[int, int] | None:
 
 
 def from_pandas(frame: Any) -> pa.Table:
-    """Return a pandas frame as a table, with UUIDs as text."""
+    """Return a pandas frame as an Arrow table, with UUIDs as text."""
     uuids = {name for name in frame.columns if frame[name].dtype == object and isinstance(_first(frame[name]), UUID)}
     if uuids:
         frame = frame.assign(**{name: frame[name].map(str, na_action="ignore") for name in uuids})

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
-from bigjoin.ingest.sorting import Cut, SortedKeys, SortKeys, between, key_type, pack, unique, unpack
+from bigjoin.ingest.sorting import Cut, PairKeys, SortedKeys, between, key_type, pack, unique, unpack
 from bigjoin.storage.arrays import map_array, save_new, zeros_on_disk
 
 MAX_VERTICES_IN_MEMORY = 1 << 24
@@ -53,7 +53,7 @@ class DropDuplicates:
         files = {name: save_new(array, self.folder, name) for name, array in arrays.items()}
         return DistinctEdges(**files, rows=len(major), loops=int(np.count_nonzero(major == minor)))
 
-    def _slice(self, file: SortedKeys, ranking: str | None, part: EdgePart) -> SortKeys:
+    def _slice(self, file: SortedKeys, ranking: str | None, part: EdgePart) -> PairKeys:
         """Return the edges of a file between two cuts, as ranks."""
         keys = map_array(file.file)
         if ranking is None:

@@ -1,4 +1,4 @@
-"""Parquet: a file, or a folder of files that hold the same columns, cut by row groups."""
+"""Parquet: a file, or a folder of files with the same columns, read in pieces of row groups."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bigjoin.ingest.table import BATCH_ROWS, Kind, Table, reading, typed_columns
 from bigjoin.paths import is_hidden
 
 SPLIT_ROWS = 2**20
-"""Rows of a piece, about; a larger row group is cut, and each of its pieces skips the rows before it."""
+"""Approximate rows of a piece; a larger row group is cut, and each of its pieces skips the rows before it."""
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
 class Footer:
-    """What the end of a file says about it; `partition` are the columns that its path spells, as in type=x/part.parquet."""
+    """The footer of a file; `partition` has the columns that its path spells, as in type=x/part.parquet."""
 
     path: Path
     metadata: pq.FileMetaData
@@ -34,7 +34,7 @@ class Footer:
 
 
 def open_parquet(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool) -> Table:
-    """Return what a Parquet file, or a folder of them, holds; no rows are read."""
+    """Return a Parquet file, or a folder of them, as edges or vertices; no rows are read."""
     footers = _footers(source)
     first = footers[0]
     for footer in footers:
@@ -102,7 +102,7 @@ def _footers(source: str) -> list[Footer]:
 
 
 def _typed(values: list[str]) -> list[pa.Scalar]:
-    """Return the values of a partition column: integers if all are, in their usual spelling; else text."""
+    """Return the values of a partition column: integers if all are spelled as integers print, otherwise text."""
     known = [None if value == _NULL_PARTITION else value for value in values]
     if all(value is None or re.fullmatch(r"0|-?[1-9]\d{0,17}", value) for value in known):
         return [pa.scalar(None if value is None else int(value), pa.int64()) for value in known]
@@ -126,7 +126,7 @@ def _footer(source: str, path: Path, partition: dict[str, pa.Scalar]) -> Footer:
 
 
 def _shared_type(footers: list[Footer], source: str, name: str) -> pa.DataType:
-    """Return the type that holds what a column has in every file; one that cannot be read, if it has such a type in some."""
+    """Return the type that holds a column's values in all files, or the type that it has in some file and cannot be read."""
     first = footers[0]
     shared = first.types[name]
     for footer in footers:
@@ -142,7 +142,7 @@ def _shared_type(footers: list[Footer], source: str, name: str) -> pa.DataType:
 
 
 def _splits(footer: Footer, source: str, names: tuple[str, ...], schema: pa.Schema) -> Iterator[ParquetSplit]:
-    """Cut a file: small row groups that follow each other go together, a large one is cut."""
+    """Cut a file into pieces: consecutive small row groups go together, a large one is cut."""
     sizes = [footer.metadata.row_group(i).num_rows for i in range(footer.metadata.num_row_groups)]
     start = 0
     while start < len(sizes):
@@ -157,7 +157,7 @@ def _splits(footer: Footer, source: str, names: tuple[str, ...], schema: pa.Sche
 
 
 def _span(footers: list[Footer], keys: tuple[str, ...], source: str) -> tuple[int, int] | None:
-    """Return the smallest and the largest id, if every row group tells."""
+    """Return the smallest and the largest id, if every row group has statistics."""
     bounds: list[int] = []
     for footer in footers:
         for i in range(footer.metadata.num_row_groups):

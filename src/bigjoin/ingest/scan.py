@@ -21,7 +21,7 @@ from bigjoin.index.dictionary import code_type
 from bigjoin.index.run import Run, in_threads
 from bigjoin.ingest.columns import cast
 from bigjoin.ingest.ids import MergedIds, merge_ids, sorted_unique, write_ids
-from bigjoin.ingest.sorting import SortedKeys, SortKeys, key_type, pack, pairs_of, write_sorted
+from bigjoin.ingest.sorting import PairKeys, SortedKeys, key_type, pack, pairs_of, write_sorted
 from bigjoin.ingest.table import InMemory, Split
 from bigjoin.ingest.tries import TupleChunk
 from bigjoin.storage.arrays import map_array, new_file, save_new, write_table
@@ -193,7 +193,7 @@ class DistinctValues:
         return tuple(found)
 
 
-def edge_keys(src: NDArray[Any], dst: NDArray[Any], *, directed: bool, size: int) -> SortKeys:
+def edge_keys(src: NDArray[Any], dst: NDArray[Any], *, directed: bool, size: int) -> PairKeys:
     """Return edges as keys; undirected ones without loops, the smaller end first."""
     if not directed:
         proper = src != dst

@@ -18,13 +18,13 @@ from bigjoin.index.dictionary import code_type
 from bigjoin.index.run import Run
 from bigjoin.storage.arrays import map_array, save_new
 
-PACKED = np.dtype(np.uint64)
-WIDE = np.dtype([("major", np.uint64), ("minor", np.uint64)])
+PACKED_KEY = np.dtype(np.uint64)
+WIDE_KEY = np.dtype([("major", np.uint64), ("minor", np.uint64)])
 
 SAMPLED_KEYS = 256
 """Keys of a sorted file that are looked at to choose the cuts."""
 
-SortKeys: TypeAlias = NDArray[Any]
+PairKeys: TypeAlias = NDArray[Any]
 Cut: TypeAlias = "tuple[int, int] | None"
 """The first pair of a part; None stands for the beginning, or the end, of all pairs."""
 
@@ -40,13 +40,13 @@ class SortedKeys:
 
 def key_type(*sizes: int) -> np.dtype[Any]:
     """Return the type of keys whose halves are below these sizes."""
-    return WIDE if any(code_type(size) is np.uint64 for size in sizes) else PACKED
+    return WIDE_KEY if any(code_type(size) is np.uint64 for size in sizes) else PACKED_KEY
 
 
-def pack(major: NDArray[Any], minor: NDArray[Any], kind: np.dtype[Any]) -> SortKeys:
+def pack(major: NDArray[Any], minor: NDArray[Any], kind: np.dtype[Any]) -> PairKeys:
     """Return the key of each pair."""
-    if kind == WIDE:
-        keys = np.empty(len(major), WIDE)
+    if kind == WIDE_KEY:
+        keys = np.empty(len(major), WIDE_KEY)
         keys["major"], keys["minor"] = major, minor
         return keys
     packed = major.astype(np.uint64)
@@ -55,21 +55,21 @@ def pack(major: NDArray[Any], minor: NDArray[Any], kind: np.dtype[Any]) -> SortK
     return packed
 
 
-def unpack(keys: SortKeys) -> tuple[NDArray[Any], NDArray[Any]]:
+def unpack(keys: PairKeys) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return majors and minors."""
-    if keys.dtype == WIDE:
+    if keys.dtype == WIDE_KEY:
         return keys["major"], keys["minor"]
     return (keys >> np.uint64(32)).astype(np.uint32), keys.astype(np.uint32)
 
 
-def unique(keys: SortKeys) -> SortKeys:
+def unique(keys: PairKeys) -> PairKeys:
     """Return sorted keys without repetitions."""
     fresh = np.ones(len(keys), np.bool_)
     fresh[1:] = keys[1:] != keys[:-1]
     return keys if fresh.all() else keys[fresh]
 
 
-def write_sorted(keys: SortKeys, folder: str, *, distinct: bool = False) -> SortedKeys:
+def write_sorted(keys: PairKeys, folder: str, *, distinct: bool = False) -> SortedKeys:
     """Sort keys into a file of their own, each once unless they are known to be distinct."""
     keys.sort()
     if not distinct:
@@ -107,20 +107,20 @@ def run_in_groups(run: Run, stage: Callable[[Any], Any], groups: Sequence[Sequen
     return [[next(results) for _ in group] for group in groups]
 
 
-def position(keys: SortKeys, bound: Cut, *, end: bool = False) -> int:
+def position(keys: PairKeys, bound: Cut, *, end: bool = False) -> int:
     """Return where a cut falls in sorted keys; None is their beginning or, for the upper bound, their end."""
     if bound is None:
         return len(keys) if end else 0
-    key = np.array([bound], WIDE) if keys.dtype == WIDE else np.array([bound[0] << 32 | bound[1]], PACKED)
+    key = np.array([bound], WIDE_KEY) if keys.dtype == WIDE_KEY else np.array([bound[0] << 32 | bound[1]], PACKED_KEY)
     return int(np.searchsorted(keys, key)[0])
 
 
-def between(keys: SortKeys, low: Cut, high: Cut) -> SortKeys:
+def between(keys: PairKeys, low: Cut, high: Cut) -> PairKeys:
     """Return a copy of the sorted keys between two cuts: a map would keep its file open."""
     return keys[position(keys, low) : position(keys, high, end=True)].copy()
 
 
-def merge(files: Sequence[str], low: Cut, high: Cut) -> SortKeys:
+def merge(files: Sequence[str], low: Cut, high: Cut) -> PairKeys:
     """Return the keys of sorted files between two cuts, sorted."""
     keys = np.concatenate([between(map_array(file), low, high) for file in files])
     if len(files) > 1:

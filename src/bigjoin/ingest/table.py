@@ -1,4 +1,4 @@
-"""What is known of a source before its rows are read: which columns are ids, what type each has, and where to cut."""
+"""What is decided about a source before its rows are read: which columns are ids, their types, and the pieces to read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bigjoin.ingest.columns import common_type, id_type, property_type
 from bigjoin.storage.arrays import map_table
 
 ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
-"""What the two columns of an edge may be called, in any case."""
+"""What the two columns of an edge may be called, in upper or lower case."""
 
 BATCH_ROWS = 2**16
-"""Rows that are read together: few enough that what is known of them stays in a core's cache."""
+"""Rows that are read together: few enough that their fields stay in a core's cache."""
 
 
 class Split(Protocol):
@@ -79,7 +79,7 @@ class Table:
         return cls(source, tuple(table.column_names), table.schema, InMemory.splits(table), table.num_rows)
 
     def select(self, columns: Sequence[str]) -> Table:
-        """Return some of a relation's columns; its pieces keep the others, which nobody reads."""
+        """Return some of a relation's columns; its pieces keep the others, unread."""
         return replace(self, keys=tuple(columns), schema=pa.schema([self.schema.field(name) for name in columns]))
 
     @property
@@ -102,18 +102,18 @@ class Kind:
 
 
 def edge_columns(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the two of these columns that are an edge by their names, if two are."""
+    """Return the two columns whose names make them the ends of an edge, if there are such."""
     lower = _by_lower_case(names)
     return next(((lower[a], lower[b]) for a, b in ENDS if a in lower and b in lower), None)
 
 
 def _by_lower_case(names: Sequence[str]) -> dict[str, str]:
-    """Return names by their lower case; one that is spelled so goes before others."""
+    """Return names by their lower case; of several, the one that is in lower case itself, or the first."""
     return {name.lower(): name for name in sorted(names, key=lambda name: (name == name.lower(), -names.index(name)))}
 
 
 def vertex_column(names: Sequence[str]) -> tuple[str] | None:
-    """Return the one of these columns that holds a vertex's id by its name, if one does."""
+    """Return the column whose name makes it the id of a vertex, if there is one."""
     lower = _by_lower_case(names)
     return next(((lower[name],) for name in ("id", "vertex", "node") if name in lower), None)
 
@@ -132,7 +132,7 @@ VERTICES = Kind("vertices", ("id",), vertex_column, "vertices need one, id", "ha
 def choose(
     kind: Kind, names: Sequence[str], source: str, *, columns: Sequence[str] | None, properties: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return which of a source's columns are ids and which are properties: those asked for, else by their names and places."""
+    """Return which columns of a source are ids and which are properties: as asked for, or by their names and places."""
     width = len(kind.ends)
     if twice := next((name for i, name in enumerate(names) if name in names[:i]), None):
         raise SourceError(f"{source} has two columns called {twice!r}: rename one of them")
@@ -157,7 +157,7 @@ def choose(
 
 
 def check_names(kind: Kind, columns: Sequence[str]) -> None:
-    """Refuse a list of columns that is too short, or that has one twice."""
+    """Refuse a list of columns that is too short or repeats one."""
     if len(columns) < len(kind.ends):
         raise SourceError(f"{', '.join(columns) or 'nothing'} was given for columns; {kind.need}")
     if twice := next((name for i, name in enumerate(columns) if name in columns[:i]), None):
@@ -165,7 +165,7 @@ def check_names(kind: Kind, columns: Sequence[str]) -> None:
 
 
 def warn_left_out(source: str, names: Sequence[str], reason: str, what: str = "column") -> None:
-    """Tell, in one sentence, which columns are left out."""
+    """Warn, in one sentence, that some columns are left out."""
     if names:
         which = ", ".join(repr(name) for name in names)
         warnings.warn(f"{source}: {what} {which} is left out: {reason}", stacklevel=2)
@@ -195,7 +195,7 @@ def typed_columns(
 
 @contextmanager
 def reading(source: str) -> Iterator[None]:
-    """Turn whatever is said about a file that cannot be read into one sentence."""
+    """Turn errors about a file that cannot be read into one sentence."""
     try:
         yield
     except BigjoinError:

@@ -1,4 +1,4 @@
-"""Text: lines of fields, in blocks of whole lines; what the columns hold is learned from the whole file before it is read."""
+"""Text: lines of fields, read in blocks of whole lines; the types of columns are learned from all of a file first."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bigjoin.index.run import Run
 from bigjoin.ingest.fields import ANY_TYPE, BLANKS, MAX_LINE_BYTES, Fields, find, possible_types, split_line, type_of
 from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, reading
 from bigjoin.kernels.text import EMPTY, NONE
-from bigjoin.paths import COMPRESSED, format_suffix
+from bigjoin.paths import COMPRESSED_SUFFIXES, format_suffix
 
 SPLIT_BYTES = 2**24
-"""Bytes of a piece, about: at most some 2^22 rows. A compressed file is one piece, which is read in such blocks."""
+"""Approximate bytes of a piece, so some 2^22 rows at most. A compressed file is one piece, read in blocks of this size."""
 WIDEST_ID = 2**62 - 1
-"""An id beyond this, which no JSON of ours holds, is taken to lie this far from zero: too far for distances to be ranks."""
+"""The receipts of tasks hold no larger integers. A span that reaches further is given as (-WIDEST_ID, WIDEST_ID)."""
 
 FAULTS = {
     "binary": "{source} has a zero byte in {where}: it is no text, or not UTF-8; convert it, or use Parquet",
@@ -34,7 +34,7 @@ FAULTS = {
     "name every column, and put fields that hold a separator in quotes (.csv, .tsv)",
     "garbled": "{lines} lines of {source} are not UTF-8 text, the first is {where}: convert the file, for example with iconv",
 }
-"""What may be wrong with lines, and what is said of it; the first that occurs is."""
+"""What may be wrong with lines, and the message for it. If there are several faults, the first in this order is reported."""
 
 _NEWLINE = re.compile(rb"[\r\n]")
 _INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")
@@ -42,7 +42,7 @@ _INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")
 
 @dataclass(frozen=True)
 class Fault:
-    """Lines that are wrong in one way: how many were seen, and the first of them and its position in the file."""
+    """Lines with the same fault: how many there are, the first of them, and its position in the file."""
 
     lines: int
     at: int
@@ -55,15 +55,15 @@ class Fault:
 
 @dataclass(frozen=True)
 class Findings:
-    """What some of a file's lines say: how many there are, which are wrong, and what their columns may be."""
+    """What was found in some lines of a file: how many there are, which have faults, and which types their columns allow."""
 
     rows: int = 0
     faults: Mapping[str, Fault] = field(default_factory=dict)
-    """By what is wrong, one of FAULTS."""
+    """By name, one of FAULTS."""
     span: tuple[int, int] | None = None
-    """The smallest and the largest of the ids that are integers; at most WIDEST_ID."""
+    """The smallest and the largest of the ids that are integers, no further from zero than WIDEST_ID."""
     types: tuple[int, ...] = ()
-    """By column: the set of types that its fields allow; nothing said is any type."""
+    """By column: the set of types that its fields allow; a column that is missing here allows any."""
 
     def __add__(self, other: Findings) -> Findings:
         spans = [span for span in (self.span, other.span) if span is not None]
@@ -95,7 +95,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Heading:
-    """What the first lines of a text say: what separates fields, whether the first line has titles, and how many fields."""
+    """The format of a text, judged by its first lines: what separates fields, whether there are titles, and how many fields."""
 
     separator: str | None
     first: list[str]
@@ -104,7 +104,7 @@ class Heading:
 
     @classmethod
     def of(cls, lines: Sequence[bytes], source: str, kind: Kind, columns: Sequence[str] | None = None) -> Heading:
-        """Look at the first two lines that say something."""
+        """Judge by the first two lines that are neither empty nor comments."""
         if not lines:
             raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
         line = _trimmed(lines[0])
@@ -121,7 +121,7 @@ class Heading:
 
 
 def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, drop_nulls: bool, run: Run) -> Table:
-    """Return what a text file holds; it is looked through once, by `run`, in bounded memory."""
+    """Return a text file as edges or vertices; `run` reads all of it once, in bounded memory, to learn its types."""
     path = Path(source).absolute()
     head = _head(source, path)
     heading = Heading.of([line for line, _ in head], source, kind, columns)
@@ -151,7 +151,7 @@ def open_text(source: str, kind: Kind, *, columns: Sequence[str] | None, propert
 
 @dataclass(frozen=True)
 class TextSplit:
-    """Some lines of a file, and how to read them: the places of the fields, ids first, and how many a line has at most."""
+    """Some lines of a file, and how to read them: the places of the fields, ids first, and the most fields a line may have."""
 
     source: str
     path: str
@@ -185,7 +185,7 @@ class TextSplit:
                 raise SourceError(f"{self.source} has changed while it was read: {error}") from None
 
     def look(self, block: bytes, position: int, faults: Mapping[str, Fault]) -> Findings:
-        """Return what some lines say, which begin at a position of the file; they may be known to have faults."""
+        """Return what is found in some lines, which begin at a position of the file and are known to have some faults."""
         found = Findings(faults=faults)
         for fields in find(block, self.separator, self.places, self.width):
             found += _findings(fields, self.keys, position, readable=not faults)
@@ -203,7 +203,7 @@ def look_through(split: TextSplit) -> Findings:
 
 
 def _findings(fields: Fields, keys: int, position: int, *, readable: bool) -> Findings:
-    """Return what the fields of some lines say; `position` is where the block begins that they are in."""
+    """Return what is found in the fields of some lines; `position` is where their block begins."""
     faults = {}
     for name, row in (("unclosed", fields.unclosed), ("wide", fields.wide)):
         if row != NONE:
@@ -219,13 +219,13 @@ def _findings(fields: Fields, keys: int, position: int, *, readable: bool) -> Fi
 
 
 def _fault(text: bytes, begin: int, position: int, lines: int = 1) -> Fault:
-    """Return the fault of a line that begins somewhere in a block, which begins at a position of the file."""
+    """Return the fault of the line at `begin` in a block, which itself begins at a position of the file."""
     line = _NEWLINE.split(text[begin : begin + MAX_LINE_BYTES], maxsplit=1)[0]
     return Fault(lines, position + begin, line.strip(BLANKS).decode(errors="replace"))
 
 
 def unreadable(block: bytes, position: int = 0) -> dict[str, Fault]:
-    """Return the lines that are not UTF-8 text, comments aside, and those with bytes that no text has."""
+    """Return the faults of lines that are not UTF-8 (other than comments), or contain a zero byte."""
     faults = {}
     if (zero := block.find(b"\0")) >= 0:
         faults["binary"] = _fault(block, max(block.rfind(b"\n", 0, zero), block.rfind(b"\r", 0, zero)) + 1, position)
@@ -237,7 +237,7 @@ def unreadable(block: bytes, position: int = 0) -> dict[str, Fault]:
 
 
 def _line_number(source: str, position: int) -> int:
-    """Return the number of the line that begins at a position of a file, from 1."""
+    """Return the number, from 1, of the line that begins at a position of a file."""
     lines, before = 1, b""
     for block in blocks(source, Path(source).absolute(), 0, None):
         part = block[:position]
@@ -250,7 +250,7 @@ def _line_number(source: str, position: int) -> int:
 
 
 def are_titles(kind: Kind, first: list[str], below: list[list[str]]) -> bool:
-    """Tell titles from a row: for edges two words above two integers, for vertices words above something with a number."""
+    """Tell titles from a row: for edges two words above two integers, for vertices words above a line with an integer."""
     words = first[: len(kind.ends)] if kind is EDGES else first
     if not below or not all(re.fullmatch(r"[^\W\d][\w .-]*", word) for word in words):
         return False
@@ -262,7 +262,9 @@ def blocks(source: str, path: Path, begin: int, end: int | None, size: int = 0) 
     """Yield the text from `begin` to `end`, both starts of lines, in blocks of whole lines."""
     size = size or SPLIT_BYTES
     suffix = path.suffix.lower()
-    compression = None if suffix not in COMPRESSED else "bz2" if suffix == ".bz2" else "gzip"  # which knows .deflate, too
+    compression = (
+        None if suffix not in COMPRESSED_SUFFIXES else "bz2" if suffix == ".bz2" else "gzip"
+    )  # which knows .deflate, too
     with pa.input_stream(str(path), compression=compression) as file:
         if compression is None:
             file.seek(begin)
@@ -285,7 +287,7 @@ def blocks(source: str, path: Path, begin: int, end: int | None, size: int = 0) 
 
 def _cuts(source: str, path: Path, begin: int) -> list[tuple[int, int | None]]:
     """Return where the pieces of a file begin and end, each at the start of a line."""
-    if path.suffix.lower() in COMPRESSED:
+    if path.suffix.lower() in COMPRESSED_SUFFIXES:
         return [(begin, None)]
     size = path.stat().st_size
     cuts = [begin]
@@ -301,7 +303,7 @@ def _cuts(source: str, path: Path, begin: int) -> list[tuple[int, int | None]]:
 
 
 def _head(source: str, path: Path) -> list[tuple[bytes, int]]:
-    """Return the first two lines that say something, and where each ends."""
+    """Return the first two lines that are neither empty nor comments, and where each ends."""
     head: list[tuple[bytes, int]] = []
     position = 0
     for block in blocks(source, path, 0, None, size=2**16):
@@ -331,7 +333,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _names(titles: list[str], width: int) -> list[str]:
-    """Return a name for each column: its title, or its place where it has none, or one that another has."""
+    """Return a name for each column: its title, or, if it has none or shares it with another, its place."""
     names: list[str] = []
     for i in range(width):
         title = titles[i] if i < len(titles) else ""

@@ -21,8 +21,8 @@ from bigjoin.index.shards import Shards
 from bigjoin.index.trie import BLOCK, Level, Trie, list_statistics
 from bigjoin.ingest.sorting import (
     Cut,
+    PairKeys,
     SortedKeys,
-    SortKeys,
     cut,
     key_type,
     merge,
@@ -192,7 +192,7 @@ class KeyPart:
     low: Cut
     high: Cut
 
-    def merged(self) -> SortKeys:
+    def merged(self) -> PairKeys:
         """Return the keys, sorted."""
         return merge(self.files, self.low, self.high)
 

@@ -63,7 +63,7 @@ class PlaceVertices:
 def write_vertices(
     assembly: Assembly, table: Table, chunks: Sequence[ScannedChunk], codes: str, kind: np.dtype[Any], labels: str | None
 ) -> None:
-    """Write the columns of the vertex table by code, and the lists of its labels, which are in a column of theirs."""
+    """Write the columns of the vertex table by code, and a list of vertices for each value of its column of labels."""
     names = table.schema.names[1:]
     column = next((n for n in names if n == labels or (labels is None and n.lower() == "label")), None)
     items = [(c.tuples((VERTEX,), {VERTEX: codes}), c.properties) for c in chunks if c.rows and c.properties]
@@ -90,7 +90,7 @@ def write_vertices(
 
 
 def _write_labels(assembly: Assembly, source: str, column_name: str, column: pa.ChunkedArray, kind: np.dtype[Any]) -> None:
-    """Write the codes of each label, one list after another, and enter a relation for each label that a rule can name."""
+    """Write the codes of each label, one list after another, and enter a relation for each label that rules can name."""
     file = assembly.folder / f"{VERTEX}.labels.npy"
     encoded = column.combine_chunks().dictionary_encode()
     if len(encoded.dictionary) > MAX_RELATIONS_OF_VALUES:

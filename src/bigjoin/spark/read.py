@@ -1,4 +1,4 @@
-"""Rows that only Spark can read: DataFrames, and sources on other machines. Local files are read by the tasks themselves."""
+"""Rows that only Spark can read: DataFrames, and sources on other machines. Tasks read local files themselves."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.ingest.scan import gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, edge_columns, typed_columns
 from bigjoin.ingest.text import Fault, Findings, Heading, TextSplit, unreadable
-from bigjoin.paths import COMPRESSED, UNREADABLE, format_suffix
+from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
 from bigjoin.spark.tasks import decode, encode, settle
 from bigjoin.storage.arrays import new_file, write_table
 
-_MARK = "\ufffd".encode()
-_AROUND = r"^[\s\ufeff]+|\s+$"
-"""What stands around a line and says nothing."""
+_REPLACEMENT = "\ufffd".encode()
+_BLANK_ENDS = r"^[\s\ufeff]+|\s+$"
+"""Blanks around a line, and a byte order mark."""
 
 
 def read_frame(spark: SparkSession, source: str) -> DataFrame:
     """Return the rows of a remote source: Parquet with all its columns, text as src and dst."""
-    if Path(source).suffix.lower() in UNREADABLE:
+    if Path(source).suffix.lower() in UNREADABLE_SUFFIXES:
         raise SourceError(
-            f"{source}: bigjoin does not read {Path(source).suffix}; use {', '.join(COMPRESSED)} or no compression"
+            f"{source}: bigjoin does not read {Path(source).suffix}; use {', '.join(COMPRESSED_SUFFIXES)} or no compression"
         )
     if format_suffix(source) in (".txt", ".csv", ".tsv"):
         return _read_text(spark, source)
@@ -43,7 +43,7 @@ def read_frame(spark: SparkSession, source: str) -> DataFrame:
 
 
 def frame_schema(frame: DataFrame, source: str) -> pa.Schema:
-    """Return the columns of a frame as Arrow has them; times are in UTC."""
+    """Return the columns of a frame as an Arrow schema, with times in UTC."""
     with reading(source):
         return to_arrow_schema(frame.schema, timezone="UTC")
 
@@ -51,7 +51,7 @@ def frame_schema(frame: DataFrame, source: str) -> pa.Schema:
 def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -> Table:
     """Write columns of a frame as Arrow files of at most a part's size, from the tasks: rows never come to the driver.
 
-    Columns go by their places, whatever Spark would make of their names.
+    Columns are selected by place, since Spark may not be able to tell their names apart.
     """
     whole = frame_schema(frame, source)
     schema = pa.schema([whole.field(name) for name in columns])
@@ -94,8 +94,8 @@ def _arrow_type(field: T.StructField) -> pa.DataType:
 
 
 def _read_text(spark: SparkSession, source: str) -> DataFrame:
-    """Read the first two columns of lines, or those with the names of an edge's ends; Spark brings lines, and we read them."""
-    lines = spark.read.text(source).select(F.regexp_replace("value", _AROUND, "").alias("line"))
+    """Read the two columns that are named like the ends of an edge, or the first two; Spark provides the lines."""
+    lines = spark.read.text(source).select(F.regexp_replace("value", _BLANK_ENDS, "").alias("line"))
     lines = lines.where((F.col("line") != "") & ~F.col("line").startswith("#") & ~F.col("line").startswith("%"))
     with reading(source):
         head = [row.line.encode() for row in lines.limit(2).collect()]
@@ -131,21 +131,21 @@ def _text(lines: pa.RecordBatch) -> bytes:
 
 def _unreadable(text: bytes) -> dict[str, Fault]:
     """Return the lines that cannot be read; Spark has put a mark in the place of what is not UTF-8."""
-    marked = [line.decode() for line in text.split(b"\n") if _MARK in line] if _MARK in text else []
+    marked = [line.decode() for line in text.split(b"\n") if _REPLACEMENT in line] if _REPLACEMENT in text else []
     return unreadable(text) | ({"garbled": Fault(len(marked), 0, marked[0])} if marked else {})
 
 
 def _line_number(spark: SparkSession, source: str, line: str) -> str:
-    """Return where a line is found first: its number, and the file if there may be several."""
+    """Return where a line occurs first: its number and its file."""
     with reading(source):
         lines = spark.read.text(source).select(
-            F.regexp_replace("value", _AROUND, "").alias("line"),
+            F.regexp_replace("value", _BLANK_ENDS, "").alias("line"),
             F.col("_metadata.file_path").alias("file"),
             F.col("_metadata.file_block_start").alias("block"),
             F.monotonically_increasing_id().alias("place"),
         )
         first = lines.where(F.col("line").contains(line)).orderBy("file", "block", "place").first()
-        assert first is not None, "it was there a moment ago"
+        assert first is not None, "the line was found before"
         earlier = (F.col("block") < first.block) | ((F.col("block") == first.block) & (F.col("place") < first.place))
         number = lines.where((F.col("file") == first.file) & earlier).count() + 1
     return f"line {number:,} of {first.file.rsplit('/', 1)[-1]}"
@@ -157,7 +157,7 @@ def _quoted(column: str) -> str:
 
 @contextmanager
 def reading(source: str) -> Iterator[None]:
-    """Turn whatever Spark says about a source that it cannot read into one sentence."""
+    """Turn Spark's errors about a source that it cannot read into one sentence."""
     try:
         yield
     except BigjoinError:

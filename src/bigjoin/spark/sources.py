@@ -1,4 +1,4 @@
-"""What users give as rows: a DataFrame, an Arrow table, a pandas frame, or a path. One function tells which it is."""
+"""The one place that tells what users give as rows: a DataFrame, an Arrow table, a pandas frame, or a path."""
 
 from __future__ import annotations
 

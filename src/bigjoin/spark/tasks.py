@@ -21,10 +21,10 @@ from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.session import parallelism
 
 MAX_ITEMS_PER_TASK = 8
-"""A task costs as much as a little work, and is what is done again if a machine is lost."""
+"""Starting a task takes as long as some work, but a task that is lost with its machine is done again as a whole."""
 
 _seen: set[str] = set()
-"""The modules that were loaded when the collector was last told to look away."""
+"""The modules that were loaded when they were last hidden from the collector."""
 
 _Item = TypeVar("_Item")
 
@@ -44,10 +44,10 @@ def run_tasks(
     *,
     progress: Callable[[float], None] | None = None,
 ) -> list[Any]:
-    """Return stage(item) for each item, in their order; results travel as JSON, so they say where data lies, not what it is.
+    """Return stage(item) for each item, in order. Results travel as JSON, so they should name files rather than hold data.
 
-    A task may run twice: what a stage writes must have a name of its own, or the same bytes each time. An error that
-    tells the user something is raised here as it was raised there.
+    A task may run twice: what a stage writes must have a unique name, or the same bytes each time. An error of ours is raised
+    here as it was raised in the task.
     """
     if not items:
         return []
@@ -71,12 +71,12 @@ def run_tasks(
 
 
 def encode(value: Any) -> str:
-    """Return a dataclass, or anything that its fields may be, as text."""
+    """Return a dataclass, or any value that its fields may have, as JSON text."""
     return json.dumps(to_json(value))
 
 
 def decode(kind: Any, text: str) -> Any:
-    """Return what such a text stands for, as the type that it had."""
+    """Return the value of such a text, given its type."""
     value = json.loads(text)
     return value if value is None or typing.get_origin(kind) is list else from_json(kind, value)
 
@@ -89,12 +89,12 @@ def _result_type(stage: Callable[..., Any]) -> Any:
 
 
 def settle() -> None:
-    """Take the modules that a worker process has loaded out of the sight of Python's collector: a task begins with this.
+    """Hide the modules that a worker process has loaded from Python's garbage collector; every task begins with this.
 
-    Spark has the collector run after every task, so there is no garbage now; and to look at all that NumPy, numba and Arrow
-    are made of takes longer than an exchange of a few blocks: 12 to 40 ms.
+    Spark runs the collector after every task, so there is no garbage now. Going through all objects of NumPy, numba and Arrow
+    takes 12 to 40 ms, longer than an exchange of a few blocks.
     """
-    if len(sys.modules) > len(_seen):  # not for what a query leaves behind, which is to be collected some day
+    if len(sys.modules) > len(_seen):  # only then: what a query leaves behind must stay collectable
         _seen.update(sys.modules)
         gc.freeze()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import json
+import pickle
 import re
 import subprocess
 import uuid
@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from bigjoin.errors import SourceError
 from bigjoin.ingest import fields, parquet, text
-from bigjoin.ingest.files import Table, open_edges, open_vertices, read
+from bigjoin.ingest.files import open_edges, open_vertices
+from bigjoin.ingest.table import Table
 
 EDGES = [(1, 2), (2, 3), (3, 1), (3, 3), (2, 3), (-4, 1)]
 BLANKS = " \t\v\f"
@@ -34,8 +35,8 @@ def written(file: Path, content: bytes | str) -> str:
 
 
 def rows_of(opened: Table) -> list[tuple]:
-    """All rows, through pieces that have been JSON, in batches that have the table's schema."""
-    batches = [batch for split in opened.splits for batch in read(json.loads(json.dumps(split)))]
+    """All rows, through pieces that have travelled, in batches that have the table's schema."""
+    batches = [batch for split in opened.splits for batch in pickle.loads(pickle.dumps(split)).read()]
     assert all(batch.schema == opened.schema and 0 < batch.num_rows <= 2**20 for batch in batches)
     rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
     assert opened.rows in (None, len(rows))
@@ -71,7 +72,7 @@ def types_of(opened: Table) -> dict[str, str]:
 )
 @pytest.mark.parametrize("size", [1, 9, 2**24])
 def test_edge_lists_in_every_form_and_any_pieces(tmp_path, monkeypatch, name, content, size):
-    monkeypatch.setattr(text, "SPLIT", size)
+    monkeypatch.setattr(text, "SPLIT_BYTES", size)
     opened = open_edges(written(tmp_path / name, content), properties=False)
     assert rows_of(opened) == EDGES
     assert types_of(opened) == {"src": "int64", "dst": "int64"}
@@ -108,17 +109,17 @@ def test_ids_come_back_as_they_were(tmp_path, name, content, wanted):
 
 
 def test_one_id_of_text_makes_all_text_wherever_it_stands(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "SPLIT", 64)
+    monkeypatch.setattr(text, "SPLIT_BYTES", 64)
     source = written(tmp_path / "edges.txt", "".join(f"{i} {i + 1}\n" for i in range(100)) + "x 1\n")
     opened = open_edges(source)
     assert len(opened.splits) > 5
     assert rows_of(opened) == [(str(i), str(i + 1)) for i in range(100)] + [("x", "1")]
-    assert [split["rows"] for split in opened.splits] == [sum(b.num_rows for b in read(split)) for split in opened.splits]
+    assert [split.rows for split in opened.splits] == [sum(b.num_rows for b in split.read()) for split in opened.splits]
 
 
 @pytest.mark.parametrize("size", [16, 2**24])
 def test_properties_have_the_type_that_all_their_fields_allow(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(text, "SPLIT", size)
+    monkeypatch.setattr(text, "SPLIT_BYTES", size)
     lines = [
         "src,dst,int,double,bool,day,time,zone,code,long,none,text",
         "1,2,5,1,true,2024-01-31,2024-01-31 10:00:00,2024-01-31T10:00:00Z,01234,1,,x",
@@ -163,7 +164,7 @@ def test_properties_have_the_type_that_all_their_fields_allow(tmp_path, monkeypa
 )
 @pytest.mark.parametrize("size", [1, 2**24])
 def test_further_columns_without_titles(tmp_path, monkeypatch, content, kind, values, size):
-    monkeypatch.setattr(text, "SPLIT", size)
+    monkeypatch.setattr(text, "SPLIT_BYTES", size)
     opened = open_edges(written(tmp_path / "edges.txt", content))
     assert opened.keys == ("c1", "c2")
     assert types_of(opened) == {"src": "int64", "dst": "int64", "c3": kind}
@@ -277,7 +278,7 @@ def test_more_names_than_columns_are_refused(tmp_path):
 )
 @pytest.mark.parametrize("size", [3, 2**24])
 def test_bad_files_are_refused(tmp_path, monkeypatch, name, content, message, size):
-    monkeypatch.setattr(text, "SPLIT", size)
+    monkeypatch.setattr(text, "SPLIT_BYTES", size)
     with pytest.raises(SourceError, match=message):
         open_edges(written(tmp_path / name, content))
 
@@ -297,8 +298,8 @@ def test_comments_may_be_in_any_encoding(tmp_path):
 
 @pytest.mark.parametrize("name", ["edges.txt", "edges.txt.gz"])
 def test_what_is_no_text_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(text, "SPLIT", 2**17)
-    monkeypatch.setattr(text, "LONGEST_LINE", 2**18)
+    monkeypatch.setattr(text, "SPLIT_BYTES", 2**17)
+    monkeypatch.setattr(text, "MAX_LINE_BYTES", 2**18)
     content = b"1 2\n" + b"x" * 2**20
     with pytest.raises(SourceError, match="has a line of more than"):
         open_edges(written(tmp_path / name, gzip.compress(content) if name.endswith("gz") else content))
@@ -317,10 +318,10 @@ def test_a_file_that_changes_between_opening_and_reading_is_noticed(tmp_path):
     opened = open_edges(written(tmp_path / "edges.txt", "1 2\n"))
     written(tmp_path / "edges.txt", "a b\n")
     with pytest.raises(SourceError, match="has changed while it was read"):
-        list(read(opened.splits[0]))
+        list(opened.splits[0].read())
     (tmp_path / "edges.txt").unlink()
     with pytest.raises(SourceError, match=r"cannot be read: .*No such file"):
-        list(read(opened.splits[0]))
+        list(opened.splits[0].read())
 
 
 @pytest.mark.parametrize(
@@ -337,7 +338,7 @@ def test_vertices(tmp_path, content, keys, names, rows):
     opened = open_vertices(written(tmp_path / "people.csv", content))
     assert (opened.keys, opened.schema.names) == (keys, names)
     assert rows_of(opened) == rows
-    pq.write_table(pa.Table.from_batches(b for s in opened.splits for b in read(s)), tmp_path / "people.parquet")
+    pq.write_table(pa.Table.from_batches(b for s in opened.splits for b in s.read()), tmp_path / "people.parquet")
     assert rows_of(open_vertices(str(tmp_path / "people.parquet"))) == rows
 
 
@@ -451,8 +452,8 @@ def test_any_text_is_read_as_the_obvious_reader_reads_it(tmp_path, file, split, 
     name, content = file
     wanted = obvious(name, content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "SPLIT", split)
-        patch.setattr(fields, "BATCH", batch)
+        patch.setattr(text, "SPLIT_BYTES", split)
+        patch.setattr(fields, "BATCH_ROWS", batch)
         source = written(tmp_path / (f"{name}.gz" if packed else name), gzip.compress(content.encode()) if packed else content)
         if isinstance(wanted, str):
             with pytest.raises(SourceError, match=wanted):
@@ -468,7 +469,7 @@ def test_published_edge_lists_have_as_many_rows_as_lines(shared_data):
     for file in files:
         lines = int(subprocess.run(["grep", "-vc", "^#", str(file)], capture_output=True, check=True).stdout)
         opened = open_edges(str(file))
-        assert sum(batch.num_rows for split in opened.splits for batch in read(split)) == opened.rows == lines
+        assert sum(batch.num_rows for split in opened.splits for batch in split.read()) == opened.rows == lines
         assert {str(kind) for kind in opened.schema.types} == {"int64"}
 
 
@@ -485,13 +486,13 @@ def parquet_of(path: Path, columns: dict, **options) -> str:
 @pytest.mark.parametrize("group", [1, 3, 100])
 @pytest.mark.parametrize("batch", [1, 2, 2**16])
 def test_row_groups_are_joined_and_cut(tmp_path, monkeypatch, size, group, batch):
-    monkeypatch.setattr(parquet, "SPLIT", size)
-    monkeypatch.setattr(parquet, "BATCH", batch)
+    monkeypatch.setattr(parquet, "SPLIT_ROWS", size)
+    monkeypatch.setattr(parquet, "BATCH_ROWS", batch)
     columns = {"id1": [s for s, _ in EDGES], "w": [0.5] * 6, "id2": pa.array([d for _, d in EDGES], pa.int32())}
     opened = open_edges(parquet_of(tmp_path / "edges.parquet", columns, row_group_size=group), columns=["id1", "id2", "w"])
     assert rows_of(opened) == [(*edge, 0.5) for edge in EDGES]
     assert (opened.rows, opened.span, opened.keys) == (6, (-4, 3), ("id1", "id2"))
-    assert all(split["rows"] <= max(size, 1) for split in opened.splits)
+    assert all(split.rows <= max(size, 1) for split in opened.splits)
     assert len(opened.splits) >= 6 / max(size, group) if size < 6 else len(opened.splits) == 1
 
 
@@ -580,7 +581,7 @@ def test_uuids_in_slices_and_among_nulls(tmp_path):
     column = pa.array([i and i.bytes for i in ids], pa.uuid())
     source = parquet_of(tmp_path / "edges.parquet", {"src": column, "dst": column})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "SPLIT", 7)
+        patch.setattr(parquet, "SPLIT_ROWS", 7)
         assert rows_of(open_edges(source)) == [(i and str(i),) * 2 for i in ids]
 
 

@@ -11,7 +11,7 @@ import pytest
 import bigjoin as bj
 from bigjoin.errors import GeneratorError, OutputError
 from bigjoin.generators import Family, Theory, Uniform
-from bigjoin.spark.generate import _portions, generate
+from bigjoin.spark.generate import GeneratedGraph, _portions, generate
 from tests.test_cli import refused, run, run_here
 from tests.test_generators import PUBLISHED
 
@@ -23,8 +23,9 @@ def test_files_hold_the_chunks_in_order(spark, tmp_path):
     done = generate(spark, graph, tmp_path / "graph.parquet", progress=shares.append)
     files = sorted((tmp_path / "graph.parquet").iterdir())
     assert [file.name for file in files] == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
-    assert done.pop("seconds") > 0
-    assert done == {"vertices": 2_000, "edges": 2_100_000, "files": 3, "bytes": sum(file.stat().st_size for file in files)}
+    assert done.seconds > 0
+    size = sum(file.stat().st_size for file in files)
+    assert done == GeneratedGraph(2_000, 2_100_000, files=3, bytes=size, seconds=done.seconds)
     for chunk, file in enumerate(map(pq.ParquetFile, files)):
         assert file.schema_arrow.names == ["src", "dst"]
         assert file.schema_arrow.metadata[b"bigjoin.generated"] == graph.describe().encode()

@@ -77,7 +77,7 @@ def test_a_chunk_is_the_same_whoever_makes_it_and_when(graph):
 def test_numbered_edges_do_not_depend_on_where_chunks_end(monkeypatch, graph, size):
     """An R-MAT edge does: it is drawn from its chunk's stream."""
     wanted = all_edges(graph)
-    monkeypatch.setattr(family, "CHUNK", size)
+    monkeypatch.setattr(family, "CHUNK_EDGES", size)
     assert all(np.array_equal(*ends) for ends in zip(wanted, all_edges(graph), strict=True))
 
 

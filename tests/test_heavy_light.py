@@ -14,7 +14,7 @@ from bigjoin.dataflow.owned_seeds import WorkerSeeds, tuples_of_codes
 from bigjoin.dataflow.packing import pack, unpack
 from bigjoin.dataflow.routing import route
 from bigjoin.dataflow.schedule import Round, Slice
-from bigjoin.generators.skew import Funnel, Hubs
+from bigjoin.generators.pairs import Funnel, Hubs
 from bigjoin.generators.theory import Theory
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind

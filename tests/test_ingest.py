@@ -25,9 +25,9 @@ from bigjoin.index import dictionary
 from bigjoin.index.directory import Index
 from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import verify, writing
+from bigjoin.ingest import assembly, table
 from bigjoin.ingest import build as build_module
 from bigjoin.ingest import ids as ids_module
-from bigjoin.ingest import memory, vertices
 from bigjoin.ingest.copy import copy
 from bigjoin.ingest.ids import sort_order
 from bigjoin.languages import parse
@@ -49,10 +49,10 @@ PART = 4
 
 @pytest.fixture(autouse=True)
 def tiny_pieces(monkeypatch):
-    monkeypatch.setattr(memory, "BATCH", 3)
-    monkeypatch.setattr(ids_module, "RANGE", 6)
-    monkeypatch.setattr(vertices, "IDS", 3)
-    monkeypatch.setattr(build_module, "CLOSE_ANYWAY", 20)
+    monkeypatch.setattr(table, "BATCH_ROWS", 3)
+    monkeypatch.setattr(ids_module, "RANGE_IDS", 6)
+    monkeypatch.setattr(assembly, "IDS_WRITTEN_TOGETHER", 3)
+    monkeypatch.setattr(build_module, "MAX_INTEGERS_OF_ANY_TABLE", 20)
 
 
 def build_index(*arguments, **options):

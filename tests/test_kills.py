@@ -35,7 +35,7 @@ spark = None
 if sys.argv[2] == "spark":
     from bigjoin.spark.session import get_session
     spark = get_session("local[2]")
-    indexing.ALONE = 0
+    indexing.MAX_ROWS_INDEXED_HERE = 0
 
 
 def build(number, path):

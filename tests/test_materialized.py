@@ -60,7 +60,7 @@ OTHERS = (
 
 def stored(index, name, text, part=1000, **flags):
     """The index with a materialised relation, made without compiling anything."""
-    with mock.patch.object(compiled, "load", interpreted), mock.patch.object(materializing, "RANGES", 3):
+    with mock.patch.object(compiled, "load", interpreted), mock.patch.object(materializing, "SEED_RANGES", 3):
         return materialize(index, {name: parse(text, **flags)}, in_turn, part=part)
 
 

@@ -108,7 +108,7 @@ COMPACTION = {"compacted": 1 << 60, "in runs": 1}
 
 def follow(seed, execution, compaction, folder, monkeypatch, spark=None):
     """Run a history that is drawn, listing and counting what its epochs change, and compare each with the model."""
-    monkeypatch.setattr(compact, "ALONE", 0)
+    monkeypatch.setattr(compact, "MIN_FORGOTTEN_VERTICES", 0)
     monkeypatch.setattr(compaction_module, "MIN_COMPACTED_TUPLES", 0 if compaction == "compacted" else 1 << 60)
     monkeypatch.setattr(compaction_module, "COMPACTION_RATIO", COMPACTION[compaction])
     if execution == "compiled, too large":

@@ -53,7 +53,7 @@ def graph_of(spark, truth, shared_data, tmp_path_factory):
             path = tmp_path_factory.mktemp("published") / "index"
             with pytest.MonkeyPatch.context() as patch:
                 if meaning == "directed_homomorphic":
-                    patch.setattr(indexing, "ALONE", 0)
+                    patch.setattr(indexing, "MAX_ROWS_INDEXED_HERE", 0)
                     verify(build_index(source, path, spark=spark))
                 else:
                     verify(build_index(source, path, directed=False, shards=3, spark=spark))

@@ -19,8 +19,7 @@ import bigjoin as bj
 from bigjoin.errors import QueryError, SourceError
 from bigjoin.indexing import build_index
 from bigjoin.ingest.delimited import read_delimited
-from bigjoin.ingest.files import open_edges, open_vertices
-from bigjoin.ingest.whole import read_whole
+from bigjoin.ingest.files import open_edges, open_vertices, read_whole
 from bigjoin.languages import parse
 from bigjoin.streaming.update_files import read_file, updates_in
 from tests.test_cli import BIGJOIN, refused, run

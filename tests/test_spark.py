@@ -213,10 +213,10 @@ def test_sparks_tasks_write_the_bytes_that_this_process_writes(spark, tmp_path, 
     edges = pa.table(columns | {"weight": rng.random(5000)})
     pq.write_table(edges, tmp_path / "edges.parquet", row_group_size=700)
     pq.write_table(pa.table({"id": edges["src"].unique(), "label": ["odd", "even"] * 150}), tmp_path / "vertices.parquet")
-    monkeypatch.setattr(parquet, "SPLIT", 1000)
+    monkeypatch.setattr(parquet, "SPLIT_ROWS", 1000)
     found = []
     for alone in (10**9, 0):
-        monkeypatch.setattr(indexing, "ALONE", alone)
+        monkeypatch.setattr(indexing, "MAX_ROWS_INDEXED_HERE", alone)
         options = {"directed": directed, "spark": spark, "vertices": tmp_path / "vertices.parquet", "part_size": 1000}
         index = build_index(tmp_path / "edges.parquet", tmp_path / f"index{alone}", **options)
         again = build_index(index.path, tmp_path / f"again{alone}", shards=3, spark=spark, part_size=1000)
@@ -233,9 +233,9 @@ def test_large_text_is_looked_through_by_sparks_tasks(spark, tmp_path, monkeypat
     lines = [f"v{i % 700},v{i * 7 % 500},{i / 4},2024-05-{i % 30 + 1:02d}" for i in range(5000)]
     (tmp_path / "edges.csv").write_text("src,dst,weight,day\n" + "\n".join(lines) + "\n")
     here = build_index(tmp_path / "edges.csv", tmp_path / "here")
-    for name, value in (("ALONE", 0), ("LARGE", 0)):
+    for name, value in (("MAX_ROWS_INDEXED_HERE", 0), ("MAX_BYTES_READ_HERE", 0)):
         monkeypatch.setattr(indexing, name, value)
-    monkeypatch.setattr(text, "SPLIT", 10_000)
+    monkeypatch.setattr(text, "SPLIT_BYTES", 10_000)
     there = build_index(tmp_path / "edges.csv", tmp_path / "there", spark=spark)
     assert edges_of(there) == edges_of(here)
     wanted = {"weight": "double", "day": "date32[day]"}
@@ -275,7 +275,7 @@ def test_null_ids_of_a_frame_are_counted_and_dropped_on_request(spark):
 
 
 def test_errors_of_tasks_arrive_as_they_were(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(indexing, "ALONE", 0)
+    monkeypatch.setattr(indexing, "MAX_ROWS_INDEXED_HERE", 0)
     pq.write_table(pa.table({"src": pa.array([1, None, 3]), "dst": [2, 3, 4]}), tmp_path / "edges.parquet")
     with pytest.raises(bj.SourceError, match=r"1 of the 3 edges of .* have a NULL id"):
         build_index(tmp_path / "edges.parquet", tmp_path / "index", spark=spark)

@@ -211,7 +211,7 @@ def test_histories_are_those_of_the_model(seed, tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "MIN_COMPACTED_TUPLES", [0, 5, 1 << 16][seed % 3])  # how soon runs are compacted
     reach = [-1, find.MAX_REACH_ON_BATCHES][seed % 2]  # whether loops find what changes, or batches
     monkeypatch.setattr(find, "MAX_REACH_ON_BATCHES", reach)
-    monkeypatch.setattr(compact, "ALONE", 0)
+    monkeypatch.setattr(compact, "MIN_FORGOTTEN_VERTICES", 0)
     with mock.patch.object(compiled, "load", interpreted):
         follow(seed, tmp_path)
 
@@ -219,7 +219,7 @@ def test_histories_are_those_of_the_model(seed, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_thousands_of_histories_are_those_of_the_model(tmp_path, monkeypatch):
-    monkeypatch.setattr(compact, "ALONE", 0)
+    monkeypatch.setattr(compact, "MIN_FORGOTTEN_VERTICES", 0)
     with mock.patch.object(compiled, "load", interpreted):
         for seed in range(1000, 4000):
             monkeypatch.setattr(compaction, "MIN_COMPACTED_TUPLES", [0, 5, 1 << 16][seed % 3])
@@ -402,7 +402,7 @@ def test_an_epoch_waits_for_who_writes_the_index(tmp_path):
 def test_space_follows_what_is_there(tmp_path, monkeypatch):
     """A small window moves over many rows and vertices: neither their numbers nor what is written about them pile up."""
     monkeypatch.setattr(compaction, "MIN_COMPACTED_TUPLES", 100)
-    monkeypatch.setattr(compact, "ALONE", 100)
+    monkeypatch.setattr(compact, "MIN_FORGOTTEN_VERTICES", 100)
     nothing = pa.table({name: pa.array([], pa.int64()) for name in ("src", "dst", "t")})
     build_index(nothing, tmp_path / "index")
     mine = watching(tmp_path / "index", window=Window("t", 2))

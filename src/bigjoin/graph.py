@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.defaults import RunOptions, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.indexing import Rows, build_index, run_for, undirected_copy
+from bigjoin.indexing import build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import check_definitions, materialize
 from bigjoin.query.query import Query
 from bigjoin.spark.count_here import count_here, is_small
 from bigjoin.spark.failures import told
 from bigjoin.spark.session import scratch_directory
+from bigjoin.spark.sources import TableLike, given_rows
 from bigjoin.streaming.batches import Batches, KnownCounts, check_checkpoint, telling
 from bigjoin.streaming.compaction import compact_in_place, without_runs
 from bigjoin.streaming.epoch import Epoch
@@ -55,9 +56,9 @@ class Graph(Verbs):
 
     def __init__(
         self,
-        edges: Rows | Mapping[str, Rows],
+        edges: TableLike | Mapping[str, TableLike],
         *,
-        vertices: Rows | None = None,
+        vertices: TableLike | None = None,
         directed: bool = True,
         properties: bool = True,
         parallel: bool = False,
@@ -172,8 +173,8 @@ class Graph(Verbs):
     @told()
     def apply(
         self,
-        updates: Rows | Watchable,
-        queries: Watchable | Rows | None = None,
+        updates: TableLike | Watchable,
+        queries: Watchable | TableLike | None = None,
         *,
         listing: bool = True,
         order: str | None = None,
@@ -324,7 +325,9 @@ def monitor_of(
     )
 
 
-def _updates_and_queries(updates: Rows | Watchable, queries: Watchable | Rows | None) -> tuple[Rows, Watchable | None]:
+def _updates_and_queries(
+    updates: TableLike | Watchable, queries: Watchable | TableLike | None
+) -> tuple[TableLike, Watchable | None]:
     """Return updates and queries, swapped if their types say so."""
     is_text_before_rows = isinstance(updates, str) and not isinstance(queries, (str, Query, Mapping, type(None)))
     if isinstance(updates, (Query, Mapping)) or is_text_before_rows:
@@ -332,14 +335,11 @@ def _updates_and_queries(updates: Rows | Watchable, queries: Watchable | Rows | 
     return updates, cast("Watchable | None", queries)
 
 
-def _table(rows: Rows, index: Index) -> pa.Table:
+def _table(updates: TableLike, index: Index) -> pa.Table:
     """Return updates of a graph as an Arrow table."""
-    if rows is None:
+    if updates is None:
         raise BigjoinError("there are no updates: give a DataFrame, an Arrow table, a pandas frame or a path")
-    if isinstance(rows, (str, Path)):
+    rows = given_rows(updates, "updates", None)
+    if isinstance(rows, str):
         return read_file(Path(rows), index)
-    if isinstance(rows, pa.Table):
-        return rows
-    if hasattr(rows, "toArrow"):
-        return cast("pa.Table", rows.toArrow())
-    return pa.Table.from_pandas(cast("Any", rows), preserve_index=False)
+    return rows if isinstance(rows, pa.Table) else rows.toArrow()

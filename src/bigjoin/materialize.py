@@ -1,14 +1,14 @@
-"""Store the results of queries as relations of the index that they were asked of, for other queries to read.
+"""Store the results of queries as relations of the index that they were computed from, for other queries to read.
 
-A stored relation is committed with the very version of the index whose join it is, or with one that has the same edges. What
-is built anew, or made undirected, starts without it: a stored join is as old as the rest of its index, or it is not there.
+A stored result is committed with the version of the index that it was computed from, or with one that has the same edges. An
+index that is built anew or made undirected starts without it, so a stored result is never older than the rest of its index.
 """
 
 from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
@@ -19,31 +19,28 @@ import numpy as np
 from bigjoin.defaults import BATCH_SIZE, PART_SIZE
 from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import ColumnOrder, DefinitionEntry, Manifest, OrderEntry, RelationEntry, check_name
+from bigjoin.index.entries import ColumnOrder, DefinitionEntry, Manifest, RelationEntry, check_name
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.writer import writing
-from bigjoin.ingest.tuples import Tries
-from bigjoin.joins.batched import Batched
-from bigjoin.joins.compiled import Listing, Range
+from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk
+from bigjoin.joins.compiled import Range
+from bigjoin.joins.executable import ListProgram
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.order_attributes import components
 from bigjoin.planner.resolve_relations import resolve_relations
-from bigjoin.query.nest import Term, nest_of
-from bigjoin.query.plan import Plan
 from bigjoin.query.query import Atom, Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.query.terms import Property
+from bigjoin.storage.arrays import save_new
 
-RANGES = 64
+SEED_RANGES = 64
 """Ranges of seeds, each of which a task joins at once."""
-
-MOST_SYMMETRIC = 5
-"""Columns of which every order is looked at for symmetries."""
-
-EVERY_ORDER = 3
-"""Columns up to which a trie is entered under every order that it serves; beyond, they are too many to look through."""
+MAX_SYMMETRIC_COLUMNS = 5
+"""Up to so many columns, every order of them is looked at for symmetries."""
+MAX_COLUMNS_IN_EVERY_ORDER = 3
+"""Up to so many columns, a trie is entered under every order that it serves; beyond, there are too many to look through."""
 
 _FLAGS = ("distinct", "unique", "induced", "cross_product")
 
@@ -56,7 +53,7 @@ def materialize(
     part: int = PART_SIZE,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Index:
-    """Return the index with a relation more for each query, all of them or none: the bindings of its head, as a set."""
+    """Return the index with a further relation for each query, all of them or none: the bindings of its head, as a set."""
     check_queries(queries, index.statistics)
     with writing(index.path) as writer:
         current = read_manifest(index.path)
@@ -86,11 +83,12 @@ def store(
         try:
             progress(f"finding {name}")
             asked = resolve_relations(query, index.statistics)
-            find = FindTuples(str(exchange), plan(asked, index.statistics), asked, index, part)
-            ranges = [list(bounds) for bounds in find.search().ranges(RANGES)]
-            chunks = [file for files_of in run(find, ranges) for file in files_of]
+            program = ListProgram.of(plan(asked, index.statistics), index)
+            ranges = program.bind(index).ranges(SEED_RANGES)
+            found = run(FindTuples(str(exchange), program, index, part), ranges)
+            chunks = tuple(TupleChunk(file) for files in found for file in files)
             progress(f"storing {name}")
-            tries = Tries(folder, str(exchange), run, np.dtype(manifest.codes), manifest.shards, part)
+            tries = TrieWriter(folder, str(exchange), run, np.dtype(manifest.codes), manifest.shards, part)
             entry = _entry(name, asked, query, tries, chunks, index.statistics)
         finally:
             shutil.rmtree(exchange, ignore_errors=True)
@@ -99,7 +97,7 @@ def store(
 
 
 def check_queries(queries: Mapping[str, Query], statistics: Statistics | None = None) -> None:
-    """Refuse names and queries that cannot be materialised, as far as that can be told, with or without an index."""
+    """Refuse names and queries that cannot be materialised; without statistics, only what the queries themselves show."""
     relations = {} if statistics is None else statistics.relations
     for name, query in queries.items():
         check_name(name, [other for other, relation in relations.items() if not relation.materialized])
@@ -115,35 +113,25 @@ def check_queries(queries: Mapping[str, Query], statistics: Statistics | None = 
 
 @dataclass(frozen=True)
 class FindTuples:
-    """Stage: join a range of seeds, and write the codes of the head's attributes as files, a row an attribute."""
+    """Stage: join a range of seeds, and write the codes of the head's attributes to files, one row per attribute."""
 
     folder: str
-    plan: Plan
-    query: Query
+    program: ListProgram
     index: Index
     part: int
 
-    def search(self) -> Listing | Batched:
-        """Bind the plan to the index."""
-        listing = Listing(Term(1, nest_of(self.plan), self.plan.attributes), self.query, self.index)
-        return Batched(self.plan, self.index) if listing.generator.is_too_large else listing
-
-    def __call__(self, bounds: Sequence[int]) -> list[str]:
-        first, last, low, high = bounds
-        return list(self._files((first, last, low, high)))
-
-    def _files(self, bounds: Range) -> Iterator[str]:
-        search = self.search()
-        places = [search.attributes.index(str(attribute)) for attribute in self.query.head]
-        size = min(self.part, BATCH_SIZE) if isinstance(search, Batched) else self.part
-        for found in search.rows([bounds], size):
-            tuples = found.prefixes[places]
-            file = f"{self.folder}/tuples-{uuid.uuid4().hex}.npy"
-            np.save(file, np.unique(tuples, axis=1) if self.query.projects else tuples)
-            yield file
+    def __call__(self, bounds: Range) -> tuple[str, ...]:
+        search, query = self.program.bind(self.index), self.program.query
+        places = [search.attributes.index(str(attribute)) for attribute in query.head]
+        size = self.part if self.program.steps is None else min(self.part, BATCH_SIZE)
+        found = (rows.prefixes[places] for rows in search.rows([bounds], size))
+        distinct = (np.unique(tuples, axis=1) if query.projects else tuples for tuples in found)
+        return tuple(save_new(tuples, self.folder, "tuples") for tuples in distinct)
 
 
-def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence[str], statistics: Statistics) -> RelationEntry:
+def _entry(
+    name: str, asked: Query, query: Query, tries: TrieWriter, chunks: tuple[TupleChunk, ...], statistics: Statistics
+) -> RelationEntry:
     """Write a relation's tries, and return its entry in the manifest."""
     head = [str(attribute) for attribute in asked.head]
     columns = tuple(range(len(head)))
@@ -152,29 +140,29 @@ def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence
     plain = _is_plain(asked)
     same = _symmetries(asked, statistics) if plain else [columns]
     wanted = list(_orders(len(head), plain=plain))
-    orders: dict[ColumnOrder, OrderEntry] = {}
-    tuples = set()
-    for order in wanted:
-        if order not in orders:
-            written, count = tries.write(name, chunks, order, [statistics.domains[domain] for domain in domains])
-            tuples.add(count)
-            images = {tuple(image[c] for c in order): written for image in same}
-            orders |= {o: entry for o, entry in images.items() if o in wanted or len(o) <= EVERY_ORDER}
-    assert len(tuples) == 1
+    served: dict[ColumnOrder, ColumnOrder] = {}
+    """By column order: the one whose trie serves for it too."""
+    for order in (order for order in wanted if order not in served):
+        images = {tuple(image[c] for c in order) for image in same}
+        served |= {image: order for image in images if image in wanted or len(image) <= MAX_COLUMNS_IN_EVERY_ORDER}
+    stored = list(dict.fromkeys(served.values()))
+    sizes = tuple(statistics.domains[domain] for domain in domains)
+    written = dict(zip(stored, tries.write([TrieToWrite(name, order, sizes, chunks) for order in stored]), strict=True))
+    (tuples,) = {count for _, count in written.values()}
     return RelationEntry(
         domains=domains,
         columns=tuple(head),
-        tuples=tuples.pop(),
+        tuples=tuples,
         symmetric=False,
         symmetries=tuple(image for image in same if image != columns),
         loops=1,
-        orders={order: orders[order] for order in sorted(orders)},
+        orders={order: written[served[order]][0] for order in sorted(served)},
         definition=_definition(name, asked, query),
     )
 
 
 def _definition(name: str, asked: Query, query: Query) -> DefinitionEntry:
-    """Return what the manifest says of a query: its text, and what plans read, where they can make use of it."""
+    """Return what the manifest says of a query: its text, and the atoms that plans match, where they can use it."""
     rule = replace(query, name=name, distinct=False, unique=False, induced=False, deduplicate=False)
     definition = DefinitionEntry(str(rule), tuple(flag for flag in _FLAGS if getattr(query, flag)))
     if not _is_plain(asked):
@@ -184,9 +172,10 @@ def _definition(name: str, asked: Query, query: Query) -> DefinitionEntry:
 
 
 def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
-    """Give the column orders to store: one for each column that may come last, and, if not plain, for each that may be first.
+    """Give the column orders to store: one for each column that may come last and, if not plain, for each that may be first.
 
-    Plans read a plain query's relation once all but one of its attributes are bound; another may be the only way on.
+    Plans read the result of a plain query once all but one of its attributes are bound. The result of any other query may be
+    the only relation that proposes an attribute, so plans need it from every column.
     """
     for last in reversed(range(width)):
         yield (*(c for c in range(width) if c != last), last)
@@ -195,13 +184,13 @@ def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
 
 
 def _is_plain(query: Query) -> bool:
-    """Tell whether a query is connected atoms and nothing else, with all attributes in its head: what plans can make use of."""
+    """Tell whether a query is connected atoms and nothing else, with all attributes in its head, so that plans can use it."""
     relations = all(not atom.negated and atom.view is None for atom in query.atoms)
     return relations and len(components(query.atoms)) == 1 and not (query.filters or query.injective or query.projects)
 
 
 def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
-    """Return the exchanges of the head's columns that leave a plain query as it is."""
+    """Return the permutations of the head's columns that leave a plain query unchanged."""
     head = [str(attribute) for attribute in query.head]
 
     def form(atom: Atom) -> tuple[str, tuple[str, ...]]:
@@ -211,7 +200,7 @@ def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
 
     atoms = {form(atom) for atom in query.atoms}
     found = []
-    for columns in permutations(range(len(head))) if len(head) <= MOST_SYMMETRIC else [tuple(range(len(head)))]:
+    for columns in permutations(range(len(head))) if len(head) <= MAX_SYMMETRIC_COLUMNS else [tuple(range(len(head)))]:
         names = {head[i]: head[c] for i, c in enumerate(columns)}
         if {form(atom.renamed(names)) for atom in query.atoms} == atoms:
             found.append(tuple(columns))
@@ -219,7 +208,7 @@ def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
 
 
 def check_definitions(index: Index) -> Index:
-    """Return an index if plans may believe what its manifest says of stored results: it says it twice, as text and as atoms."""
+    """Return the index if its manifest, which gives each stored query as text and as atoms, says the same both times."""
     for name, entry in index.manifest.relations.items():
         if (said := entry.definition) is None:
             continue
@@ -237,7 +226,7 @@ def check_definitions(index: Index) -> Index:
 
 
 def definitions(index: Index) -> dict[str, Query]:
-    """Return the materialised relations of an index, and the query of each."""
+    """Return the queries whose results an index stores, by relation."""
     found = {}
     for name, entry in index.manifest.relations.items():
         if entry.definition is not None:

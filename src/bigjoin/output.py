@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 
 from bigjoin.errors import OutputError
 from bigjoin.joined_parquet import join_parquet
+from bigjoin.paths import check_parent
 from bigjoin.storage import storage_at
 
 SUFFIXES = (".parquet", ".csv")
@@ -32,10 +32,7 @@ def check_target(target: Path, source: str | None = None, *, lists: bool = False
         raise OutputError(f"{target} is a pipe or a device, and results are files: name another, or print them to a pipe")
     if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
         raise OutputError(f"{target} is the source itself; write to another file")
-    if not target.absolute().parent.is_dir():
-        raise OutputError(f"there is no directory {target.absolute().parent} to write {target.name} in")
-    if not os.access(target.absolute().parent, os.W_OK):
-        raise OutputError(f"the directory {target.absolute().parent} cannot be written to")
+    check_parent(target)
 
 
 @contextmanager

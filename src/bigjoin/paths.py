@@ -1,15 +1,16 @@
-"""Sources by their names: which are remote, which are compressed in a way that Spark reads, and which are files at all."""
+"""What the path of a source tells: whether it is remote, compressed, of a known format, and a regular file at all."""
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from pathlib import Path
 
-from bigjoin.errors import SourceError, reason
+from bigjoin.errors import OutputError, SourceError, reason
 
-COMPRESSED = (".gz", ".bz2", ".deflate")
-UNREADABLE = (".zip", ".xz", ".zst", ".7z", ".rar", ".lz4", ".lzma", ".tar", ".tgz")
+COMPRESSED_SUFFIXES = (".gz", ".bz2", ".deflate")
+UNREADABLE_SUFFIXES = (".zip", ".xz", ".zst", ".7z", ".rar", ".lz4", ".lzma", ".tar", ".tgz")
 
 
 def is_remote(source: str) -> bool:
@@ -18,15 +19,15 @@ def is_remote(source: str) -> bool:
 
 
 def format_suffix(source: str) -> str:
-    """Return the suffix that says the format, below that of a compression."""
+    """Return the suffix that names the format, without that of a compression."""
     path = Path(source.lower())
-    return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
+    return Path(path.stem).suffix if path.suffix in COMPRESSED_SUFFIXES else path.suffix
 
 
 def check_regular(source: str | Path) -> None:
-    """Refuse what is neither a file nor a folder of files, before anybody opens it: who opens a pipe waits for its writer.
+    """Refuse what is neither a file nor a folder of files before it is opened: opening a pipe would wait for its writer.
 
-    What does not exist is for others to tell. In a folder, names that nobody reads are not looked at.
+    A path that does not exist passes, as the caller reports it better. Hidden names in a folder are not checked.
     """
     if is_remote(str(source)):
         return
@@ -50,15 +51,24 @@ def check_regular(source: str | Path) -> None:
         raise SourceError(f"{source} cannot be read: {reason(error)}") from None
 
 
+def check_parent(target: Path) -> None:
+    """Refuse to write a file or folder where its parent is missing, or cannot be written to."""
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        raise OutputError(f"there is no directory {folder} to write {target.name} in")
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"the directory {folder} cannot be written to")
+
+
 def is_hidden(name: str) -> bool:
-    """Tell what writers leave beside the data, such as _SUCCESS, from a partition whose name happens to begin so."""
+    """Tell a file that writers leave with the data, such as _SUCCESS, from a partition whose name begins with _."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _check_entry(path: Path) -> None:
     if path.is_symlink() and not path.exists():
         raise SourceError(f"{path} is a link that leads nowhere: remove it, or what it stands for is missing")
-    if not path.is_symlink() or not path.is_dir():  # which might lead back to where we are
+    if not path.is_symlink() or not path.is_dir():  # a linked folder might contain itself
         check_regular(path)
 
 

@@ -20,16 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.defaults import StrategyName
 from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import check_name
+from bigjoin.index.entries import ColumnOrder, check_name
 from bigjoin.index.manifest import is_index
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.writer import writing
-from bigjoin.indexing import ALONE, LARGE, Rows
-from bigjoin.ingest import relations as ingest
-from bigjoin.ingest.memory import from_pandas
-from bigjoin.ingest.relations import Chunked, Domain, Encoded
-from bigjoin.ingest.whole import named_apart, read_whole
-from bigjoin.paths import check_regular, is_remote
+from bigjoin.indexing import MAX_BYTES_READ_HERE, MAX_ROWS_INDEXED_HERE
+from bigjoin.ingest.files import named_apart, read_whole
+from bigjoin.ingest.relations import Domain, Encoded, encode
+from bigjoin.ingest.table import Table
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Extender, Plan, Step
@@ -37,7 +35,8 @@ from bigjoin.query.query import Atom, Query
 from bigjoin.spark.failures import told
 from bigjoin.spark.ingest import runner
 from bigjoin.spark.read import frame_schema, read_frame, spool
-from bigjoin.spark.session import get_session, scratch_directory
+from bigjoin.spark.session import scratch_directory
+from bigjoin.spark.sources import TableLike, given_rows, session_of
 from bigjoin.streaming.compaction import without_runs
 from bigjoin.verbs import Verbs
 
@@ -56,9 +55,9 @@ def join(
     cross_product: bool = False,
     drop_nulls: bool = False,
     spark: SparkSession | None = None,
-    **relations: Rows,
+    **relations: TableLike,
 ) -> DataFrame:
-    """Return the join that a rule says, as a Spark DataFrame with a column for each attribute of its head.
+    """Return the join that a rule describes, as a Spark DataFrame with a column for each attribute of its head.
 
     Relations are DataFrames, Arrow tables, pandas frames, paths of files or of an index, by the names that the rule gives them.
     To ask several questions, or to count, make `Relations` of them.
@@ -67,19 +66,28 @@ def join(
     for name, given in options.items():
         if hasattr(given, "mapInArrow") or hasattr(given, "columns"):
             raise BigjoinError(f"{name!r} is an option of join: for a relation of that name, make Relations({{{name!r}: ...}})")
-    asked = Relations(relations, drop_nulls=drop_nulls, spark=spark)
-    flags: dict[str, Any] = {"where": where, "deduplicate": deduplicate, "cross_product": cross_product}
-    return asked.find(query, limit=limit, strategy=strategy, workers=workers, batch_size=batch_size, **flags)
+    return Relations(relations, drop_nulls=drop_nulls, spark=spark).find(
+        query,
+        limit=limit,
+        strategy=strategy,
+        workers=workers,
+        batch_size=batch_size,
+        where=where,
+        deduplicate=deduplicate,
+        cross_product=cross_product,
+    )
 
 
 class Relations(Verbs):
     """Relations of any arity, by name, ready for queries: count, exists, find, write, explain.
 
-    Each query has the domains that it needs: columns that it joins or compares share a dictionary. What was encoded, and the
-    tries that were built for one query, serve later ones with the same domains.
+    Each query determines its domains: columns that it joins or compares share a dictionary. Encoded relations and the tries
+    built for one query are reused by later queries with the same domains.
     """
 
-    def __init__(self, relations: Mapping[str, Rows], *, drop_nulls: bool = False, spark: SparkSession | None = None) -> None:
+    def __init__(
+        self, relations: Mapping[str, TableLike], *, drop_nulls: bool = False, spark: SparkSession | None = None
+    ) -> None:
         if not relations:
             raise BigjoinError("there are no relations: give at least one, as in r=frame")
         for name in relations:
@@ -87,9 +95,9 @@ class Relations(Verbs):
         frames: list[Any] = [rows for rows in relations.values() if hasattr(rows, "mapInArrow")]
         self._spark = spark or (frames[0].sparkSession if frames else None)
         self._rows, self._drop_nulls = dict(relations), drop_nulls
-        self._opened: dict[str, Chunked | DataFrame] = {}
-        self._spooled: dict[tuple[str, ...], Chunked] = {}
-        self._held: dict[tuple[Domain, ...], _Held] = {}
+        self._opened: dict[str, Table | DataFrame] = {}
+        self._spooled: dict[tuple[str, ...], Table] = {}
+        self._encoded: dict[tuple[Domain, ...], _EncodedIndex] = {}
         self._scratch, self._owns_scratch = scratch_directory("relations"), True
 
     def schema(self, name: str) -> pa.Schema:
@@ -97,15 +105,15 @@ class Relations(Verbs):
         if name not in self._opened:
             self._opened[name] = _open(name, self._rows[name], self._spark)
         opened = self._opened[name]
-        schema = opened.schema if isinstance(opened, Chunked) else frame_schema(opened, f"the relation {name!r}")
+        schema = opened.schema if isinstance(opened, Table) else frame_schema(opened, f"the relation {name!r}")
         if not len(schema):
             raise SourceError(f"the relation {name!r} has no columns")
         return named_apart(schema, f"the relation {name!r}")
 
-    def _columns_of(self, name: str, columns: Sequence[str]) -> Chunked:
-        """Return some columns of a relation; those of a DataFrame are written down, once, by its own tasks."""
+    def _columns_of(self, name: str, columns: Sequence[str]) -> Table:
+        """Return some columns of a relation; those of a DataFrame are written to files, once, by its own tasks."""
         opened = self._opened[name]
-        if isinstance(opened, Chunked):
+        if isinstance(opened, Table):
             return opened.select(columns)
         if (name, *columns) not in self._spooled:
             self._spooled[name, *columns] = spool(opened, columns, f"the relation {name!r}", self._scratch)
@@ -136,32 +144,28 @@ class Relations(Verbs):
 
     def _index_for(self, query: Query) -> Index:
         domains = self._domains(query)
-        held = self._held.get(domains)
+        held = self._encoded.get(domains)
         if held is None:
             used = {name: {c for d in domains for r, c in d.columns if r == name} for d in domains for name, _ in d.columns}
             chosen = {name: [c for c in self.schema(name).names if c in used[name]] for name in used}
             relations = {name: self._columns_of(name, columns) for name, columns in chosen.items()}
-            large = sum(r.rows for r in relations.values()) > ALONE and all(r.in_files for r in relations.values())
-            run = runner(self.spark) if large else in_threads
+            large = sum(r.rows or 0 for r in relations.values()) > MAX_ROWS_INDEXED_HERE
+            in_files = not any(r.in_memory for r in relations.values() if r.rows)
+            run = runner(self.spark) if large and in_files else in_threads
             folder = Path(tempfile.mkdtemp(dir=self._scratch))
-            encoded = ingest.encode(relations, domains, folder, run, drop_nulls=self._drop_nulls)
-            held = self._held[domains] = _Held(encoded, folder, run)
+            encoded = encode(relations, domains, folder, run, drop_nulls=self._drop_nulls)
+            held = self._encoded[domains] = _EncodedIndex(encoded, folder, run)
         return held.index_for(query)
 
     def _domains(self, query: Query) -> tuple[Domain, ...]:
         """Return the domains of the columns that a query reads: those that share an attribute, or are compared."""
         columns_of: dict[str, list[tuple[str, str]]] = {}
-        unions = _Unions()
         for atom in query.atoms:
             for column, attribute in self._columns(atom):
                 columns_of.setdefault(attribute, []).append((atom.relation, column))
-        for columns in columns_of.values():
-            unions.join(*columns)
-        for comparison in query.filters:
-            if not comparison.properties and len(comparison.attributes) == 2:
-                one, other = (columns_of[a][0] for a in comparison.attributes)
-                unions.join(one, other)
-        return tuple(Domain(f"{group[0][0]}.{group[0][1]}", group) for group in unions.groups())
+        compared = (filter_.attributes for filter_ in query.filters if not filter_.properties)
+        groups = [*map(set, columns_of.values()), *({columns_of[a][0] for a in both} for both in compared if len(both) == 2)]
+        return tuple(Domain(".".join(columns[0]), columns) for columns in _connected(groups))
 
     def _columns(self, atom: Atom) -> Iterator[tuple[str, str]]:
         """Give the columns that an atom reads, and the attribute of each."""
@@ -184,24 +188,24 @@ class Relations(Verbs):
 
 
 @dataclass
-class _Held:
+class _EncodedIndex:
     """Encoded relations, and the index with the column orders that queries have asked for so far."""
 
     encoded: Encoded
     folder: Path
     run: StageRunner
-    orders: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    orders: dict[str, tuple[ColumnOrder, ...]] = field(default_factory=dict)
     index: Index | None = None
 
     def index_for(self, query: Query) -> Index:
-        """Return an index that holds what a query needs; column orders that it lacks are added."""
+        """Return an index that holds what a query needs, adding the column orders that it lacks."""
         asked = _orders(query, self.encoded, self.orders)
         if self.index is None or asked != self.orders:
             self.index = self._with(asked)
             self.orders = asked
         return self.index
 
-    def _with(self, asked: Mapping[str, tuple[tuple[int, ...], ...]]) -> Index:
+    def _with(self, asked: Mapping[str, tuple[ColumnOrder, ...]]) -> Index:
         with writing(self.folder / "index") as writer:
             manifest = self.encoded.manifest(writer.folder) if self.index is None else self.index.manifest
             new = {name: [o for o in orders if o not in self.orders.get(name, ())] for name, orders in asked.items()}
@@ -211,53 +215,34 @@ class _Held:
             return writer.commit(replace(manifest, relations=found), self.run, kept=manifest.files)
 
 
-class _Unions:
-    """Sets of columns, joined as a query joins them."""
-
-    def __init__(self) -> None:
-        self.parents: dict[tuple[str, str], tuple[str, str]] = {}
-
-    def root(self, column: tuple[str, str]) -> tuple[str, str]:
-        self.parents.setdefault(column, column)
-        while self.parents[column] != column:
-            column = self.parents[column]
-        return column
-
-    def join(self, *columns: tuple[str, str]) -> None:
-        """Put columns into one set."""
-        first, *others = sorted({self.root(column) for column in columns})
-        for other in others:
-            self.parents[other] = first
-
-    def groups(self) -> list[tuple[tuple[str, str], ...]]:
-        """Return the sets, in an order that depends on nothing else."""
-        found: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for column in sorted(self.parents):
-            found.setdefault(self.root(column), []).append(column)
-        return [tuple(group) for group in found.values()]
+def _connected(groups: Iterable[set[tuple[str, str]]]) -> list[tuple[tuple[str, str], ...]]:
+    """Return the columns of groups in sets, one for all groups that have a column in common, directly or through others."""
+    sets: list[set[tuple[str, str]]] = []
+    for group in groups:
+        sets = [other for other in sets if not other & group] + [group.union(*(other for other in sets if other & group))]
+    return sorted(tuple(sorted(columns)) for columns in sets)
 
 
-def _orders(
-    query: Query, encoded: Encoded, known: Mapping[str, tuple[tuple[int, ...], ...]]
-) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """Return the column orders of each relation that plans for a query read, beside those that are known."""
-    wanted: dict[str, set[tuple[int, ...]]] = {name: set(known.get(name, ())) for name in encoded.names}
-    for name, columns in encoded.names.items():
-        wanted[name] |= {(0, 1), (1, 0)} if len(columns) == 2 else {tuple(range(len(columns)))}
+def _orders(query: Query, encoded: Encoded, known: Mapping[str, tuple[ColumnOrder, ...]]) -> dict[str, tuple[ColumnOrder, ...]]:
+    """Return the column orders of each relation: those known already, and those that plans for a query read."""
+    wanted: dict[str, set[ColumnOrder]] = {name: set(known.get(name, ())) for name in encoded.relations}
+    for name, relation in encoded.relations.items():
+        width = len(relation.columns)
+        wanted[name] |= {(0, 1), (1, 0)} if width == 2 else {tuple(range(width))}
     for branch in branches(query):
-        for relation, order in _read_orders(branch, encoded):
-            wanted[relation].add(order)
+        for name, order in _read_orders(branch, encoded):
+            wanted[name].add(order)
     found = {}
     for name, orders in wanted.items():
-        kept: list[tuple[int, ...]] = []
+        kept: list[ColumnOrder] = []
         for order in sorted(orders, key=lambda order: (-len(order), order)):
             if not any(other[: len(order)] == order for other in kept):
-                kept.append((*order, *(c for c in range(len(encoded.names[name])) if c not in order)))
+                kept.append((*order, *(c for c in range(len(encoded.relations[name].columns)) if c not in order)))
         found[name] = tuple(sorted(kept))
     return found
 
 
-def _read_orders(query: Query, encoded: Encoded) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _read_orders(query: Query, encoded: Encoded) -> Iterator[tuple[str, ColumnOrder]]:
     statistics = encoded.statistics
     extenders: list[Extender] = []
     chosen: Plan = plan(query, statistics)
@@ -279,32 +264,27 @@ def _extenders(steps: Iterable[Step]) -> list[Extender]:
     return [e for step in steps for e in (*step.extenders, *step.excluders, *step.checks)]
 
 
-def _open(name: str, rows: Rows, spark: SparkSession | None) -> Chunked | DataFrame:
-    """Return what holds the rows of a relation: tables in memory, or a DataFrame, which may be larger."""
-    if isinstance(rows, (str, Path)):
-        check_regular(rows)
-        if not is_remote(str(rows)) and is_index(Path(rows)):
-            return Chunked.of(_of_index(without_runs(Index.open(rows)), name))
-        if is_remote(str(rows)) or _is_large_parquet(Path(rows)):
-            return read_frame(spark or get_session(), str(rows))
-        return Chunked.of(read_whole(str(rows)))
-    if hasattr(rows, "mapInArrow"):
-        return rows
-    if isinstance(rows, pa.Table):
-        return Chunked.of(rows)
-    if hasattr(rows, "dtypes"):
-        return Chunked.of(from_pandas(rows))
-    what = "a DataFrame, an Arrow table, a pandas frame or a path"
-    raise BigjoinError(f"the relation {name!r} is a {type(rows).__name__}; give {what}")
+def _open(name: str, given: TableLike, spark: SparkSession | None) -> Table | DataFrame:
+    """Return what holds the rows of a relation: a table in memory, or a DataFrame, which may be larger."""
+    what = f"the relation {name!r}"
+    rows = given_rows(given, what, spark)
+    if isinstance(rows, str):
+        if is_index(Path(rows)):
+            rows = _of_index(without_runs(Index.open(rows)), name)
+        elif _is_large_parquet(Path(rows)):
+            return read_frame(session_of(spark), rows)
+        else:
+            rows = read_whole(rows)
+    return Table.of(rows, what) if isinstance(rows, pa.Table) else rows
 
 
 def _is_large_parquet(path: Path) -> bool:
     files = list(path.rglob("*.parquet")) if path.is_dir() else [path] * (path.suffix == ".parquet" and path.exists())
-    return sum(file.stat().st_size for file in files) > LARGE
+    return sum(file.stat().st_size for file in files) > MAX_BYTES_READ_HERE
 
 
 def _of_index(index: Index, name: str) -> pa.Table:
-    """Return the tuples of a relation of an index: of that name, or of the only one that it has."""
+    """Return the tuples of the relation of that name in an index, or of its only relation."""
     known = index.statistics.relations
     own = [other for other, relation in known.items() if not relation.materialized]
     if name not in known and len(own) > 1:

@@ -74,7 +74,7 @@ def rmat(
 @generate_options
 def uniform(target: Path, vertices: int, edges: int, seed: int, ids: str, options: Options) -> None:
     """G(n, m): every edge as likely as any other, so no skew and few triangles."""
-    from bigjoin.generators.uniform import Uniform
+    from bigjoin.generators.pairs import Uniform
 
     _write(Uniform(vertices, edges, seed), target, ids, options)
 
@@ -109,7 +109,7 @@ def skew(target: Path, kind: str, vertices: int, edges: int, hubs: int | None, s
     funnel: every triangle goes through vertex 0, and each edge that neither begins nor ends there closes one. hubs: the H
     smallest ids have an edge to every other vertex, and the rest is random.
     """
-    from bigjoin.generators.skew import Funnel, Hubs
+    from bigjoin.generators.pairs import Funnel, Hubs
 
     if kind == "hubs":
         _write(Hubs(vertices, edges, 4 if hubs is None else hubs, seed), target, ids, options)
@@ -129,12 +129,12 @@ def _write(family: Family, target: Path, ids: str, options: Options) -> None:
         spark = start_spark(options, report)
         report.stage(f"generating {target}")
         done = generate_graph(spark, family, target, ids=ids, progress=report.share)
-    files = "1 file" if done["files"] == 1 else f"{done['files']:,} files"
+    files = "1 file" if done.files == 1 else f"{done.files:,} files"
     line = (
-        f"{done['edges']:,} edges over {done['vertices']:,} vertices in {done['seconds']:.1f} s: "
-        f"{files}, {done['bytes'] / 2**20:,.1f} MB in {target}, which is now a SOURCE"
+        f"{done.edges:,} edges over {done.vertices:,} vertices in {done.seconds:.1f} s: "
+        f"{files}, {done.bytes / 2**20:,.1f} MB in {target}, which is now a SOURCE"
     )
-    answer(options, {"graph": family.describe(), **done}, [line])
+    answer(options, {"graph": family.describe(), **vars(done)}, [line])
 
 
 def _probabilities(text: str) -> tuple[float, float, float, float]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bigjoin.generators.family import Family
+from bigjoin.generators.pairs import Funnel, Hubs, Uniform
 from bigjoin.generators.rmat import Rmat
-from bigjoin.generators.skew import Funnel, Hubs
 from bigjoin.generators.theory import Theory
-from bigjoin.generators.uniform import Uniform
 
 __all__ = ["Family", "Funnel", "Hubs", "Rmat", "Theory", "Uniform"]

@@ -1,4 +1,4 @@
-"""Where chance comes from: a counter-based generator for each seed and chunk, and permutations that no table stores.
+"""Randomness: a counter-based generator for each seed and chunk, and permutations that need no table.
 
 Only the raw words of NumPy's Philox are used. NumPy keeps these the same from version to version, which it does not promise
 for its distributions: a seed names the same graph for good.
@@ -11,16 +11,16 @@ from functools import cached_property
 
 import numpy as np
 
-from bigjoin.generators.family import Numbers
+from bigjoin.generators.family import EdgeNumbers
 
-_KEYS = (1 << 64) - 1
+_KEY_STREAM = (1 << 64) - 1
 """The stream from which permutations take their keys: no chunk has this number."""
 
-_ROUNDS = 4
+_MIXING_ROUNDS = 4
 
 
 def stream(seed: int, chunk: int) -> np.random.Philox:
-    """Return the random words of a chunk: streams of different seeds or chunks have nothing to do with each other."""
+    """Return the random words of a chunk; streams of different seeds or chunks are independent."""
     return np.random.Philox(key=np.array([seed, chunk], dtype=np.uint64))
 
 
@@ -35,7 +35,7 @@ class Permutation:
     size: int
     seed: int
 
-    def __call__(self, numbers: Numbers) -> Numbers:
+    def __call__(self, numbers: EdgeNumbers) -> EdgeNumbers:
         """Return the images of numbers."""
         images = self._mix(numbers.astype(np.uint64))
         outside = np.flatnonzero(images >= self.size)
@@ -54,5 +54,5 @@ class Permutation:
 
     @cached_property
     def _keys(self) -> tuple[tuple[np.uint64, np.uint64], ...]:
-        words = stream(self.seed, _KEYS).random_raw(2 * _ROUNDS)
-        return tuple((factor | np.uint64(1), term) for factor, term in words.reshape(_ROUNDS, 2))
+        words = stream(self.seed, _KEY_STREAM).random_raw(2 * _MIXING_ROUNDS)
+        return tuple((factor | np.uint64(1), term) for factor, term in words.reshape(_MIXING_ROUNDS, 2))

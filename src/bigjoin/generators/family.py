@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from bigjoin.errors import GeneratorError
 
-CHUNK = 1_000_000
+CHUNK_EDGES = 1_000_000
 """Edges of a chunk, the last one aside. It is part of what a seed means: another size would draw other R-MAT edges."""
 
-Numbers = npt.NDArray[np.int64]
+EdgeNumbers = npt.NDArray[np.int64]
 
 
 class Family(ABC):
@@ -28,8 +28,8 @@ class Family(ABC):
         def edge_count(self) -> int: ...
 
     @abstractmethod
-    def edges(self, chunk: int) -> tuple[Numbers, Numbers]:
-        """Return sources and destinations of a chunk: the same for the same parameters, whoever asks, and in whatever order."""
+    def edges(self, chunk: int) -> tuple[EdgeNumbers, EdgeNumbers]:
+        """Return sources and destinations of a chunk: the same for the same parameters, in whatever order chunks are made."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -37,15 +37,15 @@ class Family(ABC):
 
     @property
     def chunks(self) -> int:
-        return -(-self.edge_count // CHUNK)
+        return -(-self.edge_count // CHUNK_EDGES)
 
     def size(self, chunk: int) -> int:
         """Return the number of edges of a chunk."""
-        return min(self.edge_count, (chunk + 1) * CHUNK) - chunk * CHUNK
+        return min(self.edge_count, (chunk + 1) * CHUNK_EDGES) - chunk * CHUNK_EDGES
 
-    def numbers(self, chunk: int) -> Numbers:
+    def numbers(self, chunk: int) -> EdgeNumbers:
         """Return the numbers of a chunk's edges."""
-        first = chunk * CHUNK
+        first = chunk * CHUNK_EDGES
         return np.arange(first, first + self.size(chunk), dtype=np.int64)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bigjoin.generators.draws import Permutation, stream
-from bigjoin.generators.family import Family, Numbers, require, require_edges, require_seed
+from bigjoin.generators.family import EdgeNumbers, Family, require, require_edges, require_seed
 
 GRAPH500 = (0.57, 0.19, 0.19, 0.05)
 
@@ -40,7 +40,7 @@ class Rmat(Family):
     def vertices(self) -> int:
         return 1 << self.scale
 
-    def edges(self, chunk: int) -> tuple[Numbers, Numbers]:
+    def edges(self, chunk: int) -> tuple[EdgeNumbers, EdgeNumbers]:
         """Return the edges of a chunk, drawn bit by bit from the chunk's own stream."""
         size = self.size(chunk)
         words = stream(self.seed, chunk)

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from bigjoin.errors import GeneratorError
-from bigjoin.generators.family import Family, Numbers, require
+from bigjoin.generators.family import EdgeNumbers, Family, require
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Theory(Family):
     def _entries(self) -> int:
         return prod(2 * leaves + 1 for leaves in self.stars)
 
-    def edges(self, chunk: int) -> tuple[Numbers, Numbers]:
+    def edges(self, chunk: int) -> tuple[EdgeNumbers, EdgeNumbers]:
         """Return the edges of a chunk, decoded from their numbers.
 
         A number has a digit for each star, which names an entry of the star's matrix: below m, from the centre to leaf

@@ -1,41 +1,35 @@
-"""What building and copying an index share: from runs of edges to the files of its relations, and the manifest's entries."""
+"""What building and copying an index share: from sorted edges to the files of relations and the entries of the manifest."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from bigjoin.index.catalogue import sample
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.directory import VERTEX
-from bigjoin.index.entries import (
-    DomainEntry,
-    LevelEntry,
-    Manifest,
-    OrderEntry,
-    RelationEntry,
-    SourceEntry,
-)
+from bigjoin.index.entries import ColumnOrder, DomainEntry, Manifest, RelationEntry, SourceEntry
 from bigjoin.index.shards import Shards
 from bigjoin.index.stage_runner import StageRunner
-from bigjoin.index.trie import Level, Trie, list_statistics
-from bigjoin.ingest.edges import Code, Dedupe
-from bigjoin.ingest.levels import LevelPart, PlaceRows, level_parts, write_part
-from bigjoin.ingest.runs import cut
+from bigjoin.index.values import take
+from bigjoin.ingest.ids import MergedIds
+from bigjoin.ingest.numbering import DistinctEdges, DropDuplicates, EdgePart, Numbering
+from bigjoin.ingest.scan import IdSpace, ScannedChunk
+from bigjoin.ingest.sorting import cut, run_in_groups
+from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk
 from bigjoin.storage.arrays import map_array, map_table
 
-Chunks: TypeAlias = list[dict[str, Any]]
-"""Descriptions of pieces of work, one for each file or group of files that a stage has written."""
+IDS_WRITTEN_TOGETHER = 1 << 20
 
 
 class Assembly:
-    """The files of an index in the making: its folder, the exchange between stages below it, and how stages run."""
+    """An index in the making: its folder, the folder for files that travel between stages, and how stages are run."""
 
     def __init__(
         self, folder: Path, run: StageRunner, progress: Callable[[str], None], *, directed: bool, shards: int, part: int
@@ -48,7 +42,7 @@ class Assembly:
 
     @contextmanager
     def exchanging(self) -> Iterator[None]:
-        """Have the folder for files that travel between stages."""
+        """Create the folder for files that travel between stages, and remove it afterwards."""
         Path(self.exchange).mkdir()
         try:
             yield
@@ -59,88 +53,64 @@ class Assembly:
         """Return a file as the manifest names it."""
         return f"{self.folder.name}/{file.name}"
 
-    def dedupe(self, chunks: dict[str, Chunks], stage: Dedupe) -> dict[str, Chunks]:
-        """Return the parts of distinct edges of each relation."""
-        items: list[dict[str, Any]] = []
-        for name, mine in chunks.items():
-            runs = [chunk["run"] for chunk in mine if chunk["run"]["rows"]]
-            sources = [{part: run[part] for part in ("file", "ranking") if part in run} for run in runs]
-            items += [
-                {"relation": name, "runs": sources, "bounds": bounds} for bounds in (cut(runs, self.part) if runs else ())
-            ]
-        done = self.run(stage, items)
-        parts: dict[str, Chunks] = {name: [] for name in chunks}
-        for item, part in zip(items, done, strict=True):
-            parts[item["relation"]].append(part)
-        for file in {run["file"] for item in items for run in item["runs"]}:
+    def distinct_edges(self, chunks: Mapping[str, Sequence[ScannedChunk]], size: int) -> dict[str, list[DistinctEdges]]:
+        """Return the distinct edges of each relation, whose ends are below `size`."""
+        self.progress("dropping duplicates")
+        groups = [list(self._edge_parts(mine)) for mine in chunks.values()]
+        found = run_in_groups(self.run, DropDuplicates(self.exchange, size), groups)
+        for file in {file.file for parts in groups for part in parts for file, _ in part.files}:
             Path(file).unlink()
-        return parts
+        return dict(zip(chunks, found, strict=True))
 
-    def write_tries(self, parts: dict[str, Chunks], code: Code, kind: np.dtype[Any]) -> None:
-        """Write the column orders of each relation: two, or one that serves for both if edges have no direction."""
-        directed = self.directed
-        self.progress("giving edges their codes")
-        items = [{"relation": name, "edges": p["edges"], "directed": directed} for name, mine in parts.items() for p in mine]
-        coded = self.run(code, items)
+    def _edge_parts(self, chunks: Sequence[ScannedChunk]) -> Iterator[EdgePart]:
+        found = [(c.edges, c.rankings.get(VERTEX)) for c in chunks if c.edges is not None and c.edges.rows]
+        files = tuple((replace(edges, sample=()), ranking) for edges, ranking in found)
+        for low, high in cut([edges for edges, _ in found], self.part):
+            yield EdgePart(files, low, high)
+
+    def write_edges(self, parts: Mapping[str, Sequence[DistinctEdges]], codes: str | None, tries: TrieWriter) -> None:
+        """Write the tries of relations: one for each direction, or one that serves for both if edges have none."""
         self.progress("sorting edges")
-        files: dict[tuple[str, int], tuple[Path, Path]] = {}
-        work: list[LevelPart] = []
-        for name in parts:
-            runs = [run for item, run in zip(items, coded, strict=True) if item["relation"] == name]
-            for order in range(2 if directed else 1):
-                stem = self.folder / f"{name}.{'0-1' if order == 0 else '1-0'}"
-                files[name, order], level = level_parts(
-                    [r[order] for r in runs], stem, nodes=code.shards.size, kind=kind, part=self.part
-                )
-                work += level
-        self.run(write_part, work)
+        size = self.domains[VERTEX].size
+        lookups = ((codes,), (codes,)) if codes is not None else ()
+        orders: list[ColumnOrder] = [(0, 1), (1, 0)] if self.directed else [(0, 1)]
+        wanted = []
         for name, mine in parts.items():
-            tuples = sum(part["rows"] for part in mine) * (1 if directed else 2)
-            orders = [self._order([files[name, order]]) for order in range(2 if directed else 1)]
+            chunks = tuple(TupleChunk(part.edges, lookups, both_ways=not self.directed) for part in mine)
+            wanted += [TrieToWrite(name, order, (size, size), chunks, distinct=True) for order in orders]
+        written = iter(tries.write(wanted))
+        for name, mine in parts.items():
+            found = [next(written) for _ in orders]
+            entries = [entry for entry, _ in found]
             self.relations[name] = RelationEntry(
                 domains=(VERTEX, VERTEX),
-                tuples=tuples,
-                symmetric=not directed,
-                loops=sum(part["loops"] for part in mine),
-                orders={(0, 1): orders[0], (1, 0): orders[-1]},
-                catalogue=sample([_trie(files[name, order], code.shards) for order in range(2 if directed else 1)]),
+                tuples=found[0][1],
+                symmetric=not self.directed,
+                loops=sum(part.loops for part in mine),
+                orders={(0, 1): entries[0], (1, 0): entries[-1]},
+                catalogue=sample([tries.open(entry, size) for entry in entries]),
             )
 
-    def _order(self, levels: Sequence[tuple[Path, Path]]) -> OrderEntry:
-        offsets = map_array(levels[-1][0])
-        return OrderEntry(
-            tuple(LevelEntry(offsets=self.name(o), values=self.name(v)) for o, v in levels),
-            list_statistics(np.asarray(offsets)),
-        )
-
-    def write_rows(self, name: str, chunks: Chunks, code: Code, kind: np.dtype[Any], size: int) -> None:
+    def write_rows(self, name: str, chunks: Sequence[TupleChunk], rows: int, tries: TrieWriter) -> None:
         """Write the rows of each pair: a further level below the pairs in column order (0, 1)."""
-        upper = tuple(self.folder / f"{name}.0-1.{part}.npy" for part in ("offsets", "values"))
-        pairs = self.relations[name].tuples
-        directed = self.directed
-        place = PlaceRows(self.exchange, code, str(upper[0]), str(upper[1]), pairs, size)
-        runs = self.run(place, [{**chunk, "directed": directed} for chunk in chunks if chunk["rows"]])
-        files, parts = level_parts(runs, self.folder / f"{name}.0-1-2", nodes=pairs, kind=kind, part=self.part)
-        self.run(write_part, parts)
+        relation, size = self.relations[name], self.domains[VERTEX].size
         domain = f"{name} edge"
-        rows = RelationEntry(
-            domains=(VERTEX, VERTEX, domain),
-            tuples=sum(run["rows"] for run in runs),
-            symmetric=not directed,
-            loops=0,
-            orders={(0, 1, 2): self._order([(upper[0], upper[1]), files])},
+        above = relation.orders[0, 1].levels
+        ((order, tuples),) = tries.write(
+            [TrieToWrite(name, (0, 1, 2), (size, size, rows), tuple(chunks), distinct=True, above=above)]
         )
-        self.relations[name] = replace(self.relations[name], rows=rows)
-        self.domains.setdefault(domain, DomainEntry(size, "int64"))
+        numbered = RelationEntry((VERTEX, VERTEX, domain), tuples, not self.directed, loops=0, orders={(0, 1, 2): order})
+        self.relations[name] = replace(relation, rows=numbered)
+        self.domains.setdefault(domain, DomainEntry(rows, "int64"))
 
     def add_properties(self, domain: str, files: Sequence[Path]) -> None:
-        """Enter the columns that a domain's values have: Arrow files by code, one after another."""
+        """Enter the properties of a domain's values: Arrow files by code, one after another."""
         if files:
             properties = {field.name: str(field.type) for field in map_table(files[0]).schema}
             names = tuple(self.name(file) for file in files)
             self.domains[domain] = replace(self.domains[domain], properties=properties, files=names)
 
-    def enter_fate(self, name: str, *, rows: int, nulls: int, loops: int) -> None:
+    def enter_source(self, name: str, *, rows: int, nulls: int, loops: int) -> None:
         """Enter what became of a relation's rows: how many were read, and how many of them added nothing to the set."""
         relation = self.relations[name]
         kept = relation.tuples if self.directed else relation.tuples // 2
@@ -148,12 +118,22 @@ class Assembly:
         source = SourceEntry(rows, nulls, loops, duplicates=rows - dropped - kept)
         self.relations[name] = replace(relation, source=source)
 
-    def manifest(self, kind: np.dtype[Any]) -> Manifest:
-        """Return what a build decides of the manifest."""
+    def manifest(self, kind: np.dtype[np.unsignedinteger]) -> Manifest:
+        """Return the part of the manifest that a build decides."""
         offsets = (map_array(self.folder.parent / file) for file in degree_files(self.relations))
         degrees = degrees_of(offsets, Shards(self.shards, self.domains[VERTEX].size))
         return Manifest(kind.name, self.shards, self.domains, self.relations, degrees_entry(degrees))
 
 
-def _trie(files: tuple[Path, Path], shards: Shards) -> Trie:
-    return Trie((Level(*(map_array(file) for file in files)),), shards=shards)
+def write_dictionary(folder: Path, stem: str, numbering: Numbering, ids: IdSpace, merged: Sequence[MergedIds]) -> DomainEntry:
+    """Write the ids of a domain by code, some at a time, and their ranks. They were merged, or lie close together."""
+    file, ranks = folder / f"{stem}.ids.arrow", folder / f"{stem}.ranks.npy"
+    by_rank = pa.chunked_array([piece for entry in merged for piece in map_table(entry.ids)["id"].chunks], ids.type)
+    schema = pa.schema([("id", ids.type)])
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for first in range(0, max(1, numbering.size), IDS_WRITTEN_TOGETHER):
+            order = numbering.order[first : first + IDS_WRITTEN_TOGETHER]
+            part = take(by_rank, order) if ids.base is None else pa.array(order + ids.base).cast(ids.type)
+            writer.write_table(pa.table({"id": part}).cast(schema).combine_chunks())
+    np.save(ranks, numbering.ranks)
+    return DomainEntry(numbering.size, str(ids.type), (f"{folder.name}/{file.name}",), f"{folder.name}/{ranks.name}")

@@ -1,4 +1,4 @@
-"""Types of columns: what a column of a file becomes, what two have in common, and how values get there."""
+"""Types of columns: which type a column of a source becomes, which type two columns share, and how values are cast."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import pyarrow.compute as pc
 
 from bigjoin.errors import SourceError
 
-_UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
-_TEXT = (pa.string(), pa.large_string(), pa.string_view())
-_BINARY = (pa.binary(), pa.large_binary(), pa.binary_view())
-_KEPT = (pa.float32(), pa.float64(), pa.bool_(), pa.date32())
-_UNITS = ("s", "ms", "us", "ns")
+_SIGNED_TYPES = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
+_TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view())
+_BINARY_TYPES = (pa.binary(), pa.large_binary(), pa.binary_view())
+_UNCHANGED_TYPES = (pa.float32(), pa.float64(), pa.bool_(), pa.date32())
+_TIME_UNITS = ("s", "ms", "us", "ns")
 _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
 _UUID_DIGITS = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
 
 
 def property_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type that a column of this type becomes; None if it is nested, or of a type that no filter could use."""
-    if kind in _KEPT or pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind):
+    """Return the type that a column of this type becomes; None if it is nested, or if no filter could use it."""
+    if kind in _UNCHANGED_TYPES or pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind):
         return kind
-    if kind in _UNSIGNED:
-        return _UNSIGNED[kind]
-    if kind in _TEXT or kind == pa.uuid():
+    if kind in _SIGNED_TYPES:
+        return _SIGNED_TYPES[kind]
+    if kind in _TEXT_TYPES or kind == pa.uuid():
         return pa.string()
-    if kind in _BINARY or pa.types.is_fixed_size_binary(kind):
+    if kind in _BINARY_TYPES or pa.types.is_fixed_size_binary(kind):
         return pa.binary()
     if pa.types.is_decimal(kind):
         if kind.scale > 38:
@@ -43,7 +43,7 @@ def property_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def id_type(kind: pa.DataType, column: str, source: str) -> pa.DataType:
-    """Return the type that ids of this type become, and refuse those that are no ids."""
+    """Return the type that ids of this type become; refuse types that cannot be ids."""
     becomes = joined_type(kind)
     if becomes is None or pa.types.is_floating(becomes) or pa.types.is_boolean(becomes):
         raise SourceError(
@@ -53,16 +53,16 @@ def id_type(kind: pa.DataType, column: str, source: str) -> pa.DataType:
 
 
 def joined_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type of values that are told apart and come back in results: times are in microseconds, as Spark has them.
+    """Return the type of values that are joined and come back in results: times are in microseconds, as in Spark.
 
-    What is finer is refused when it is cast, or else two values could come back as one.
+    Finer times are refused when they are cast, since two of them could come back as one.
     """
     becomes = property_type(kind)
     return pa.timestamp("us", becomes.tz) if becomes is not None and pa.types.is_timestamp(becomes) else becomes
 
 
 def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return the type that holds the values of both, if they are of one sort."""
+    """Return the type that holds the values of both types; None if they are of different sorts."""
     if one == other:
         return one
     for is_sort in (pa.types.is_signed_integer, pa.types.is_floating):
@@ -73,7 +73,7 @@ def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         precision = max(one.precision - one.scale, other.precision - other.scale) + scale
         return pa.decimal128(precision, scale) if precision <= 38 else None
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and (one.tz is None) == (other.tz is None):
-        return pa.timestamp(max(one.unit, other.unit, key=_UNITS.index), one.tz if one.tz == other.tz else "UTC")
+        return pa.timestamp(max(one.unit, other.unit, key=_TIME_UNITS.index), one.tz if one.tz == other.tz else "UTC")
     return None
 
 
@@ -91,13 +91,13 @@ def cast(values: pa.Array, kind: pa.DataType, *, column: str, source: str) -> pa
         return values.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         times = pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind)
-        if times and _UNITS.index(values.type.unit) > _UNITS.index(kind.unit):
+        if times and _TIME_UNITS.index(values.type.unit) > _TIME_UNITS.index(kind.unit):
             _refuse_finer(values, kind, column=column, source=source)
         raise SourceError(f"column {column!r} of {source} does not fit {kind}: {error}") from None
 
 
 def _refuse_finer(values: pa.Array, kind: pa.DataType, *, column: str, source: str) -> None:
-    """Refuse the first time that is no whole number of a type's unit, by its name."""
+    """Refuse a column with the first of its times that is not a whole number of a type's unit."""
     found = values.drop_null()
     back = found.cast(kind, safe=False).cast(found.type, safe=False)
     finer = found.filter(pc.not_equal(found, back))
@@ -110,7 +110,7 @@ def _refuse_finer(values: pa.Array, kind: pa.DataType, *, column: str, source: s
 
 
 def check_64_bits(largest: int | None, *, column: str, source: str) -> None:
-    """Refuse an unsigned integer that no signed one can hold."""
+    """Refuse an unsigned integer that does not fit signed 64 bits."""
     if largest is not None and largest >= 2**63:
         raise SourceError(f"column {column!r} of {source} holds {largest}, beyond signed 64 bits: cast it to text")
 

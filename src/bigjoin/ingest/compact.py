@@ -1,4 +1,4 @@
-"""Compaction: write the tries of an index anew, with all its runs in them. Codes, ids and epoch stay what they are."""
+"""Compaction: write the tries of an index anew, with all runs merged in. Codes, ids and epoch do not change."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from bigjoin.index.versions import Versions
 from bigjoin.query.statistics import Statistics
 from bigjoin.storage.arrays import map_array, write_table
 
-ALONE = 1 << 16
-"""Vertices without an edge that are worth to be forgotten, at least."""
+MIN_FORGOTTEN_VERTICES = 1 << 16
+"""Fewer vertices without an edge are not worth forgetting."""
 
 
 def compact(index: Index, versions: Versions, folder: Path) -> Manifest:
-    """Write what an index has become into a folder, and return its manifest."""
+    """Write an index with its runs merged into a folder, and return its manifest."""
     writer = _Compaction(index, versions, folder)
     relations = {name: writer.relation(name, entry) for name, entry in index.manifest.relations.items()}
     domains = {name: writer.domain(name, domain) for name, domain in index.manifest.domains.items()}
@@ -39,13 +39,13 @@ def compact(index: Index, versions: Versions, folder: Path) -> Manifest:
 
 
 def forgets_vertices(statistics: Statistics) -> bool:
-    """Tell whether nothing is known of vertices but their edges: then one without edges can be forgotten."""
+    """Tell whether nothing but edges is known of vertices, so that one without edges can be forgotten."""
     labelled = any(relation.arity == 1 for relation in statistics.relations.values())
     return not labelled and VERTEX not in statistics.properties
 
 
 def _ranks(dictionary: Dictionary | RowNumbers, live: NDArray[np.int64] | None) -> NDArray[Any]:
-    """Return the ranks of the ids that are left among themselves."""
+    """Return the rank of each remaining id among the remaining ids."""
     if live is None:
         return dictionary.ranks
     if isinstance(dictionary, RowNumbers):
@@ -67,7 +67,7 @@ class _Compaction:
             self.live[VERTEX] = joined
 
     def joined_vertices(self) -> NDArray[np.int64] | None:
-        """Return the vertices that have an edge, if most have none and nothing else is known of these: a window moves on."""
+        """Return the vertices that have an edge, if most have none and can be forgotten, as happens when a window moves on."""
         size = self.index.statistics.domains[VERTEX]
         if not forgets_vertices(self.index.statistics):
             return None
@@ -77,13 +77,13 @@ class _Compaction:
                 offsets, places = trie.levels[0][0].filled, trie.places[Moment.BEFORE].filled.astype(np.int64)
                 has[: len(places)] |= offsets[places + 1] > offsets[places]
         alone = size - int(has.sum())
-        return np.flatnonzero(has) if alone > max(ALONE, size // 2) else None
+        return np.flatnonzero(has) if alone > max(MIN_FORGOTTEN_VERTICES, size // 2) else None
 
     def name(self, file: str) -> str:
         return f"{self.folder.name}/{file}"
 
     def relation(self, name: str, entry: RelationEntry) -> RelationEntry:
-        """Return the entry of a relation, with its files written if it is one that changes."""
+        """Return the entry of a relation, after writing its files if it can change."""
         if (name, len(entry.domains)) not in self.versions.orders:
             return entry
         rows = None if entry.rows is None else self.rows(name, entry.rows)
@@ -124,7 +124,7 @@ class _Compaction:
         return found, tries
 
     def levels(self, trie: ChangingTrie) -> tuple[Level, ...]:
-        """Return the levels of a trie, lists shard after shard."""
+        """Return the levels of a trie, with its lists shard after shard."""
         places = trie.places[Moment.BEFORE].filled
         kept = self.live.get(VERTEX)
         places = places if kept is None else places[kept]
@@ -144,7 +144,7 @@ class _Compaction:
         return OrderEntry(tuple(entries), list_statistics(levels[-1].offsets))
 
     def domain(self, name: str, entry: DomainEntry) -> DomainEntry:
-        """Return the entry of a domain, with what its values have in one piece again."""
+        """Return the entry of a domain, after writing its ids and properties in one piece."""
         live, dictionary = self.live.get(name), self.index.dictionaries[name]
         stem, size = name.replace(" ", "-"), entry.size
         grown = entry.stored_size != size

@@ -1,4 +1,4 @@
-"""A whole file of CSV as one table, for relations and updates: whatever would be lost or misread is refused, with its line."""
+"""Read a whole CSV file as one table, for relations and updates; lines that would be lost or misread are refused."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def read_delimited(
     texts: Iterable[str] = (),
     nulls: Iterable[str] | None = None,
 ) -> pa.Table:
-    """Return the rows of a file below its titles, or below some lines that are skipped; `texts` are columns that are text.
+    """Return the rows of a file, after `skipped` lines and, if it is titled, its titles; `texts` are columns to read as text.
 
-    Integers that are not spelled as they print are text, like 007: two ids must not become one. `nulls` are the spellings of
-    NULL, for text too; if they are not said, Arrow's own, and then text is never NULL.
+    A column with integers that are not spelled as they print, like 007, is text, so that 7 and 007 stay two ids. `nulls` are
+    the spellings of NULL, for text too; without them Arrow's own apply, and text is never NULL.
     """
     content = whole_content(path)
     if (zero := content.find(b"\0")) >= 0:
@@ -37,7 +37,7 @@ def read_delimited(
         if opened != NOWHERE:
             raise SourceError(f"line {line_at(content, opened):,} of {path} has a quote that opens and never closes")
     if not content.endswith((b"\n", b"\r")):
-        content += b"\n"  # titles whose line does not end are nothing to Arrow's parser
+        content += b"\n"  # Arrow's parser ignores titles without a line end
     wrong: list[str] = []
 
     def refuse(row: pyarrow.csv.InvalidRow) -> str:
@@ -73,14 +73,14 @@ def read_delimited(
 
 
 def whole_content(path: Path) -> bytes:
-    """Return what a file holds, decompressed if its name says that it is compressed."""
+    """Return the content of a file, decompressed if its name ends in that of a compression."""
     with pa.input_stream(str(path)) as stream:
         content: bytes = stream.read()
     return content
 
 
 def check_utf8(content: bytes, path: Path) -> None:
-    """Refuse what is not UTF-8, with the first line that is not."""
+    """Refuse content that is not UTF-8, naming the first such line."""
     try:
         content.decode()
     except UnicodeDecodeError as error:
@@ -89,18 +89,18 @@ def check_utf8(content: bytes, path: Path) -> None:
 
 
 def line_at(content: bytes, position: int) -> int:
-    """Return the number of the line that a position is in, from 1; a line ends at LF, CR, or both."""
+    """Return the number, from 1, of the line that contains a position; a line ends with LF, CR, or both."""
     return 1 + content.count(b"\n", 0, position) + len(re.findall(rb"\r(?!\n)", content[:position]))
 
 
 def _oddly_spelled(content: bytes, table: pa.Table) -> list[str]:
-    """Return the columns of integers, if some field of the file begins with a zero that no integer prints."""
+    """Return the integer columns if any field of the file may have a zero in front, or be -0; otherwise none."""
     columns = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     return columns if columns and re.search(rb"(?<![\w.])-?0\d|(?<![\w.])-0(?![\w.])", content) else []
 
 
 def _as_spelled(table: pa.Table, spelled: pa.Table, columns: list[str]) -> pa.Table:
-    """Return a table with the columns as text whose integers are not all spelled as they print."""
+    """Return a table in which columns are text if not all of their integers are spelled as they print."""
     for name in columns:
         text = pc.utf8_trim_whitespace(spelled[name])
         if pc.all(pc.equal(table[name].cast(pa.string()), text)).as_py() is False:

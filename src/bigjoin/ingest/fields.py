@@ -1,4 +1,4 @@
-"""Fields of text: what the kernel found in some lines, as columns of the types that a file's fields allow."""
+"""The fields that the kernel has found in some lines of text, as columns of the types that they allow."""
 
 from __future__ import annotations
 
@@ -11,28 +11,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bigjoin.ingest.table import BATCH
+from bigjoin.ingest.table import BATCH_ROWS
 from bigjoin.kernels.text import BLANK, BREAK, EMPTY, INTEGER, MISSING, NEWLINE, QUOTED, copy_fields, find_fields
 
 BLANKS = b" \t\v\f"
-LONGEST_LINE = 2**20
-"""Bytes of a line; what has longer ones is no text."""
+MAX_LINE_BYTES = 2**20
+"""What has longer lines is not text."""
 
 TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
-"""What a column may be, the first that all its fields allow; else it is text."""
+"""What a column may be: the first of these that all its fields allow, or text. A set of them is an integer, a bit for each."""
+ANY_TYPE = (2 << len(TYPES)) - 1
+"""What empty fields allow: all types, and one more bit that says that no field had text."""
 
 _SPELLINGS = {
     pa.float64(): r"^-?((0|[1-9]\d{0,14})(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$|^(nan|NaN|-?inf)$",
     pa.bool_(): r"^(?i:true|false)$",
 }
-"""Doubles have no zeros in front and no more digits than they keep, lest a code or a long number lose some."""
-_EXACT = 10**15
-_FEW = 64
+"""Doubles have no leading zeros and at most 15 digits, so that neither a code like 007.0 nor a long number loses digits."""
+_EXACT_IN_DOUBLES = 10**15
+"""Smaller integers are exact as doubles."""
+_FIRST_LOOK = 64
+"""Fields that are tried before the others: they rule out most types."""
 
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of some lines, by column: their bounds in the text, what they are, and the values of integers."""
+    """The fields of some lines, by column: their bounds in the text, their kinds, and the values of integers."""
 
     text: bytes
     starts: NDArray[np.int32]
@@ -40,7 +44,7 @@ class Fields:
     integers: NDArray[np.int64]
     kinds: NDArray[np.uint8]
     wide: int
-    """The first line with something behind its last field, or NONE."""
+    """The first line with more fields than it may have, or NONE."""
     unclosed: int
     """The first line with quotes that open and do not close, or NONE."""
 
@@ -48,7 +52,7 @@ class Fields:
         return len(self.kinds[0])
 
     def column(self, i: int, kind: pa.DataType) -> pa.Array:
-        """Return a column as a type that all its fields allow; fields without text are NULL."""
+        """Return a column as a type that all its fields allow; empty fields are NULL."""
         if kind != pa.int64():
             return self.strings(i).cast(kind)
         if self.kinds[i].max() > INTEGER:
@@ -72,18 +76,18 @@ class Fields:
     def line(self, row: int) -> str:
         """Return a line as it stands in the text."""
         begin = self.begin(row)
-        return self.text[begin : begin + LONGEST_LINE].splitlines()[0].strip(BLANKS).decode(errors="replace")
+        return self.text[begin : begin + MAX_LINE_BYTES].splitlines()[0].strip(BLANKS).decode(errors="replace")
 
 
 def find(text: bytes, separator: str | None, places: Sequence[int], width: int = 0, rows: int = 0) -> Iterator[Fields]:
-    """Yield the fields at some places of every line; arrays are used again, so what is kept must be copied.
+    """Yield the fields at some places of every line, in batches whose arrays are reused: copy what is to be kept.
 
-    A line has up to `width` fields, or any number if that is 0.
+    A line has up to `width` fields, or any number if `width` is 0.
     """
     classes, limit = _classes(separator)
     slots = np.full(max(places) + 1, -1, np.int64)
     slots[list(places)] = np.arange(len(places))
-    shape = (len(places), rows or BATCH)
+    shape = (len(places), rows or BATCH_ROWS)
     starts, stops = np.empty(shape, np.int32), np.empty(shape, np.int32)
     integers, kinds = np.empty(shape, np.int64), np.empty(shape, np.uint8)
     at = 0
@@ -101,23 +105,26 @@ def split_line(line: bytes, separator: str | None) -> list[str]:
     return [text.replace('""', '"') if kind == QUOTED else text for text, kind in zip(texts, fields.kinds[:, 0], strict=False)]
 
 
-def possible_types(fields: Fields, i: int, *, is_key: bool) -> frozenset[pa.DataType] | None:
-    """Return what a column may be, by these of its fields; None if they are all empty. Keys are integers or text."""
+def possible_types(fields: Fields, i: int, *, is_key: bool) -> int:
+    """Return the set of types that these fields of a column allow. Keys are integers or text."""
     kinds, integers = fields.kinds[i], fields.integers[i]
     if kinds.max() <= EMPTY:
-        return None
+        return ANY_TYPE
     if kinds.max() == INTEGER:
-        exact = not is_key and int(integers.min()) > -_EXACT and int(integers.max()) < _EXACT
-        return frozenset(TYPES[:2] if exact else TYPES[:1])
+        exact = not is_key and int(integers.min()) > -_EXACT_IN_DOUBLES and int(integers.max()) < _EXACT_IN_DOUBLES
+        return 0b11 if exact else 0b1
     if is_key:
-        return frozenset()
+        return 0
     strings = fields.strings(i)
-    return frozenset(kind for kind in TYPES[1:] if _allows(strings[:_FEW], kind) and _allows(strings, kind))
+    allowed = (kind for kind in TYPES[1:] if _allows(strings[:_FIRST_LOOK], kind) and _allows(strings, kind))
+    return sum(1 << TYPES.index(kind) for kind in allowed)
 
 
-def type_of(possible: frozenset[pa.DataType] | None) -> pa.DataType:
-    """Return the type of a column that may be any of these."""
-    return next((kind for kind in TYPES if possible and kind in possible), pa.string())
+def type_of(possible: int) -> pa.DataType:
+    """Return the type of a column, given the set of those that all its fields allow."""
+    if possible == ANY_TYPE:
+        return pa.string()
+    return next((kind for bit, kind in enumerate(TYPES) if possible >> bit & 1), pa.string())
 
 
 def _allows(strings: pa.Array, kind: pa.DataType) -> bool:
@@ -133,7 +140,7 @@ def _allows(strings: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _classes(separator: str | None) -> tuple[NDArray[np.uint8], int]:
-    """Return the class of every byte, and the least class that ends a field."""
+    """Return the class of every byte, and the lowest class that ends a field."""
     classes: NDArray[Any] = np.zeros(256, np.uint8)
     classes[list(BLANKS)] = BLANK
     classes[ord(separator or ",")] = BREAK

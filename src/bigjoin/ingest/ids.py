@@ -1,10 +1,11 @@
-"""Ids of any type to ranks: each chunk of rows has a sorted dictionary, and these are merged, a range of ids at a time."""
+"""From ids of any type to ranks: each chunk of rows has a sorted dictionary, and these are merged a range of ids at a time."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,21 +14,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
+from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.values import plain
+from bigjoin.ingest.sorting import even_cuts
 from bigjoin.kernels.prefixes import common_prefix, following_bytes
 from bigjoin.storage.arrays import map_array, map_table, new_file, save_new, write_table
 
-RANGE = 1 << 20
+RANGE_IDS = 1 << 20
 """Ids, counted in every chunk's dictionary, that are merged in one task."""
-SAMPLE = 512
+SAMPLED_IDS = 512
 """Ids of a chunk's dictionary that are looked at to choose the ranges."""
+MAX_RANGES_MERGED_HERE = 8
+"""Up to this many ranges are merged in this process: a Spark job would take longer."""
 
 
 def sorted_unique(ids: pa.Array) -> tuple[pa.Array, NDArray[Any]]:
-    """Return the distinct ids in their order, and for each id given its place among them."""
+    """Return the distinct ids, sorted, and the place of each given id among them."""
     if pa.types.is_string(ids.type) and len(ids):
         text = _Text.of(ids)
-        if text.whole:  # a number is hashed and compared faster than the text it stands for
+        if text.whole:  # numbers are hashed and compared faster than text
             keys, places = sorted_unique(pa.array(text.keys))
             return text.spelled(keys.to_numpy()), places
     encoded = ids.dictionary_encode()
@@ -48,12 +53,12 @@ def sort_order(ids: pa.Array) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Text:
-    """Text by the eight bytes that follow what all ids begin with, as numbers: most ids differ there, or have no more."""
+    """Text as numbers: the eight bytes that follow the prefix common to all ids. Most ids differ there, or end there."""
 
     common: bytes
     keys: NDArray[np.uint64]
     whole: bool
-    """Whether nothing follows those bytes, so that a key is as good as its id."""
+    """Whether all ids end there, so that a key identifies its id."""
 
     @classmethod
     def of(cls, ids: pa.Array) -> _Text:
@@ -66,7 +71,7 @@ class _Text:
         return cls(content[starts[0] : starts[0] + common].tobytes(), keys, bool(whole))
 
     def order(self, ids: pa.Array) -> NDArray[np.int64]:
-        """Return the order of distinct ids: by their keys, and ties by the text itself."""
+        """Return the order of distinct ids: by key, ties by the text itself."""
         order = np.argsort(self.keys)
         ordered = self.keys[order]
         tied = np.zeros(len(order), np.bool_)
@@ -79,7 +84,7 @@ class _Text:
         return order
 
     def spelled(self, keys: NDArray[np.uint64]) -> pa.Array:
-        """Return the text of keys that are whole."""
+        """Return the text of keys that identify their ids."""
         common = np.frombuffer(self.common, np.uint8)
         letters = np.empty((len(keys), len(common) + 8), np.uint8)
         letters[:, : len(common)] = common
@@ -91,10 +96,10 @@ class _Text:
         return pa.Array.from_buffers(pa.string(), len(keys), [None, pa.py_buffer(offsets), pa.py_buffer(letters[used])])
 
 
-def write_ids(ids: pa.Array, folder: str) -> str:
-    """Write ids to a file of its own name."""
+def write_ids(ids: pa.Array, folder: str, counts: NDArray[Any] | None = None) -> str:
+    """Write ids, and how often each occurs if that is counted, to a file of its own."""
     file = new_file(folder, "ids", ".arrow")
-    write_table(pa.table({"id": ids}), file)
+    write_table(pa.table({"id": ids} if counts is None else {"id": ids, "count": counts}), file)
     return file
 
 
@@ -104,35 +109,50 @@ def read_ids(file: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def id_ranges(dictionaries: Sequence[str]) -> list[tuple[Any, Any]]:
-    """Return ranges of ids, as pairs of bounds of which None is open, each of about RANGE entries of the dictionaries."""
-    sizes = [len(read_ids(file)) for file in dictionaries]
-    count = max(1, -(-sum(sizes) // RANGE))
-    if count == 1:
-        return [(None, None)]
+@dataclass(frozen=True)
+class MergedIds:
+    """A range of the ids of all chunks: files of the distinct ids, and of the place among them of each id of each chunk.
+
+    The places of the first chunk come first; `ends` says where those of each chunk end.
+    """
+
+    ids: str
+    size: int
+    places: str
+    ends: tuple[int, ...]
+
+
+def merge_ids(dictionaries: Sequence[str], folder: str, run: StageRunner) -> tuple[list[MergedIds], list[str]]:
+    """Merge the dictionaries of chunks, a range of ids at a time; return the ranges, and each chunk's file of ranks."""
+    ranges = _id_ranges(dictionaries)
+    run = run if len(ranges) > MAX_RANGES_MERGED_HERE else in_threads
+    merged = run(MergeIds(folder, tuple(dictionaries)), ranges)
+    return merged, run(RankIds(folder, tuple(merged)), range(len(dictionaries)))
+
+
+def _id_ranges(dictionaries: Sequence[str]) -> list[tuple[Any, Any]]:
+    """Return ranges of ids, as pairs of bounds (None is open), each with about RANGE_IDS entries of the dictionaries."""
+    opened = [read_ids(file) for file in dictionaries]
+    total = sum(map(len, opened))
+    count = -(-total // RANGE_IDS)
+    if count <= 1:
+        return [(None, None)] if dictionaries else []
     sample = []
-    for file in dictionaries:
-        ids = read_ids(file)
-        step = max(1, len(ids) // SAMPLE)
+    for ids in opened:
+        step = max(1, len(ids) // SAMPLED_IDS)
         sample += [(plain(ids[i]), step) for i in range(step // 2, len(ids), step)]
-    sample.sort(key=lambda entry: entry[0])
-    bounds: list[Any] = [None]
-    passed = 0
-    for value, weight in sample:
-        if passed >= sum(sizes) * len(bounds) / count and value != bounds[-1]:
-            bounds.append(value)
-        passed += weight
-    return list(zip(bounds, [*bounds[1:], None], strict=True))
+    known = (entry for entry in sample if entry[0] == entry[0])  # NaN, the last of all ids, bounds nothing
+    return list(pairwise([None, *even_cuts(known, total, count), None]))
 
 
 @dataclass(frozen=True)
 class MergeIds:
-    """Stage: merge one range of every dictionary; write its ids, and for each dictionary where its ids went."""
+    """Stage: merge one range of every dictionary; write its distinct ids, and the place of each entry among them."""
 
     folder: str
     dictionaries: tuple[str, ...]
 
-    def __call__(self, bounds: tuple[Any, Any]) -> dict[str, Any]:
+    def __call__(self, bounds: tuple[Any, Any]) -> MergedIds:
         low, high = bounds
         slices = []
         for file in self.dictionaries:
@@ -141,12 +161,7 @@ class MergeIds:
             slices.append(ids.slice(first, last - first))
         merged, places = sorted_unique(pa.concat_arrays(slices))
         ends = np.cumsum([len(part) for part in slices]).tolist()
-        return {
-            "ids": write_ids(merged, self.folder),
-            "size": len(merged),
-            "places": save_new(places, self.folder, "places"),
-            "ends": ends,
-        }
+        return MergedIds(write_ids(merged, self.folder), len(merged), save_new(places, self.folder, "places"), tuple(ends))
 
 
 def _place(ids: pa.Array, bound: Any, default: int) -> int:
@@ -158,13 +173,13 @@ class RankIds:
     """Stage: write the rank, among all ids, of each entry of a chunk's dictionary."""
 
     folder: str
-    ranges: Sequence[dict[str, Any]]
+    ranges: tuple[MergedIds, ...]
 
     def __call__(self, number: int) -> str:
         parts, before = [], 0
-        kind = code_type(sum(entry["size"] for entry in self.ranges))
-        for entry in self.ranges:
-            first, last = (entry["ends"][number - 1] if number else 0), entry["ends"][number]
-            parts.append(map_array(entry["places"])[first:last].astype(kind) + kind(before))
-            before += entry["size"]
+        kind = code_type(sum(merged.size for merged in self.ranges))
+        for merged in self.ranges:
+            first, last = (merged.ends[number - 1] if number else 0), merged.ends[number]
+            parts.append(map_array(merged.places)[first:last].astype(kind) + kind(before))
+            before += merged.size
         return save_new(np.concatenate(parts), self.folder, "ranking")

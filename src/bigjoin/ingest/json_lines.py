@@ -1,4 +1,4 @@
-"""A whole file of JSON objects as one table: flat rows, which Arrow's parser gets only after a look at how deep they nest."""
+"""Read a whole file of JSON objects as one table; how deeply they nest is checked before Arrow's parser sees them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bigjoin.errors import MAX_LINE_LENGTH, SourceError, shown
 from bigjoin.ingest.delimited import check_utf8, line_at, whole_content
 from bigjoin.kernels.brackets import NOWHERE, find_objects
 
-DEEPEST = 64
-"""Levels of objects and lists; Arrow's parser follows them by recursion, and a few ten thousand end the process."""
+MAX_NESTING = 64
+"""Levels of objects and lists: Arrow's parser recurses into them, and tens of thousands would crash the process."""
 
 
-LARGEST = (1 << 31) - 1
-"""Bytes that Arrow's parser takes at once. What it says of rows counts from there, so a smaller file is given as a whole."""
+MAX_PARSED_BYTES = (1 << 31) - 1
+"""Bytes that Arrow's parser takes at once. Its errors count rows within a block, so a smaller file is one block."""
 
-_MARK = codecs.BOM_UTF8
+_BYTE_ORDER_MARK = codecs.BOM_UTF8
 
 
 def read_json(path: Path) -> pa.Table:
@@ -31,26 +31,26 @@ def read_json(path: Path) -> pa.Table:
     deep, stray, _ = _scan(content)
     if deep != NOWHERE:
         raise SourceError(
-            f"line {line_at(content, deep):,} of {path} nests objects or lists deeper than {DEEPEST} levels: rows are flat"
+            f"line {line_at(content, deep):,} of {path} nests objects or lists deeper than {MAX_NESTING} levels: rows are flat"
         )
-    if stray != NOWHERE:  # Arrow's parser has no words for some of it, and a null alone ends the process
+    if stray != NOWHERE:  # Arrow's parser accepts some of it silently, and crashes on a lone null
         line = content[stray : stray + MAX_LINE_LENGTH].decode(errors="replace").splitlines()[0]
         raise SourceError(
             f"line {line_at(content, stray):,} of {path} has {shown(line, 60)!r} outside an object: every row is one, such as "
             '{"src": 1, "dst": 2, "op": "+"}, and nothing stands between them'
         )
     try:
-        options = pyarrow.json.ReadOptions(block_size=min(len(content) + 1, LARGEST))
+        options = pyarrow.json.ReadOptions(block_size=min(len(content) + 1, MAX_PARSED_BYTES))
         return pyarrow.json.read_json(pa.BufferReader(content), read_options=options)
     except pa.ArrowInvalid as error:
         said = re.fullmatch(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)", str(error).splitlines()[0])
-        if said is None or len(content) >= LARGEST:
+        if said is None or len(content) >= MAX_PARSED_BYTES:
             raise
         raise SourceError(f"line {_line_of(content, int(said[2])):,} of {path} cannot be read: {said[1]}") from None
 
 
 def line_of_row(path: Path, row: int) -> int:
-    """Return the number of the line in which a row of a file begins, from 1."""
+    """Return the number, from 1, of the line in which a row of a file begins."""
     return _line_of(whole_content(path), row)
 
 
@@ -60,8 +60,8 @@ def _line_of(content: bytes, row: int) -> int:
 
 
 def _scan(content: bytes, row: int = NOWHERE) -> tuple[int, int, int]:
-    """Return what `find_objects` says of a text, behind the mark of its encoding if it has one."""
-    skipped = len(_MARK) if content.startswith(_MARK) else 0
-    found = find_objects(np.frombuffer(content, np.uint8)[skipped:], DEEPEST, row)
+    """Return what `find_objects` finds in a text, ignoring a byte order mark."""
+    skipped = len(_BYTE_ORDER_MARK) if content.startswith(_BYTE_ORDER_MARK) else 0
+    found = find_objects(np.frombuffer(content, np.uint8)[skipped:], MAX_NESTING, row)
     deep, stray, begin = (NOWHERE if place == NOWHERE else int(place) + skipped for place in found)
     return deep, stray, begin

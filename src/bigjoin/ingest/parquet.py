@@ -1,31 +1,31 @@
-"""Parquet: a file, or a folder of files that hold the same columns, cut by row groups."""
+"""Parquet: a file, or a folder of files with the same columns, read in pieces of row groups."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bigjoin.errors import SourceError
-from bigjoin.ingest.columns import cast, check_64_bits, common_type, id_type, joined_type, property_type
-from bigjoin.ingest.table import BATCH, Kind, Table, choose, from_text, to_text, warn_left_out
+from bigjoin.ingest.columns import cast, check_64_bits, common_type, property_type
+from bigjoin.ingest.table import BATCH_ROWS, Kind, Table, reading, typed_columns
 from bigjoin.paths import is_hidden
 
-SPLIT = 2**20
-"""A piece has about so many rows; a larger row group is cut, and each of its pieces passes over the rows before it."""
+SPLIT_ROWS = 2**20
+"""Approximate rows of a piece; a larger row group is cut, and each of its pieces skips the rows before it."""
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
 class Footer:
-    """What the end of a file says about it; `partition` are the columns that its path spells, as in type=x/part.parquet."""
+    """The footer of a file; `partition` has the columns that its path spells, as in type=x/part.parquet."""
 
     path: Path
     metadata: pq.FileMetaData
@@ -34,46 +34,56 @@ class Footer:
 
 
 def open_parquet(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool) -> Table:
-    """Return what a Parquet file, or a folder of them, holds; no rows are read."""
+    """Return a Parquet file, or a folder of them, as edges or vertices; no rows are read."""
     footers = _footers(source)
     first = footers[0]
     for footer in footers:
         if footer.types.keys() != first.types.keys():
             differing = ", ".join(repr(name) for name in sorted(footer.types.keys() ^ first.types.keys()))
             raise SourceError(f"{footer.path} and {first.path} do not have the same columns: only one has {differing}")
-    keys, others = choose(kind, list(first.types), source, columns=columns, properties=properties)
-    key_type = _key_type(footers, keys, source)
-    found = {name: _shared_type(footers, name, source) for name in others}
-    warn_left_out(source, [name for name in others if found[name] is None], "its type is nested, or none that properties have")
-    fields = [(end, key_type) for end in kind.ends] + [(name, found[name]) for name in others if found[name] is not None]
-    schema = pa.schema(fields)
-    wanted = [*keys, *schema.names[len(keys) :]]
-    described = {"format": "parquet", "source": source, "columns": wanted, "schema": to_text(schema)}
-    splits = tuple({**described, **piece} for footer in footers for piece in _pieces(footer))
-    span = _span(footers, keys, source) if pa.types.is_integer(key_type) else None
+    names, schema = typed_columns(
+        kind, list(first.types), source, partial(_shared_type, footers, source), columns=columns, properties=properties
+    )
+    keys = names[: len(kind.ends)]
+    splits = [split for footer in footers for split in _splits(footer, source, names, schema)]
+    span = _span(footers, keys, source) if pa.types.is_integer(schema.field(0).type) else None
     return Table(source, keys, schema, splits, sum(footer.metadata.num_rows for footer in footers), span)
 
 
-def read_parquet(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Read the rows of one piece."""
-    schema, source, partition = from_text(split["schema"]), split["source"], split["partition"]
-    own = [name for name in split["columns"] if name not in partition]
-    groups = range(*split["groups"])
-    skip, left = split["skip"], split["rows"]
-    with pq.ParquetFile(split["path"], buffer_size=2**20, pre_buffer=False) as file:
-        for batch in file.iter_batches(BATCH, row_groups=groups, columns=own, use_threads=False):
-            passed = min(skip, batch.num_rows)
-            rows = batch.slice(passed, left)
-            skip, left = skip - passed, left - rows.num_rows
-            if not rows.num_rows:
-                continue
-            arrays = []
-            for name, field in zip(split["columns"], schema, strict=True):
-                values = pa.repeat(pa.scalar(partition[name], field.type), rows.num_rows) if name in partition else rows[name]
-                arrays.append(cast(values, field.type, column=name, source=source))
-            yield pa.record_batch(arrays, schema=schema)
-            if not left:
-                return
+@dataclass(frozen=True)
+class ParquetSplit:
+    """Some row groups of a file, or some rows of a large one, behind `skip` others that belong to other pieces."""
+
+    source: str
+    path: str
+    names: tuple[str, ...]
+    schema: pa.Schema
+    partition: Mapping[str, str | int | None]
+    groups: tuple[int, int]
+    skip: int
+    rows: int
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows."""
+        own = [name for name in self.names if name not in self.partition]
+        skip, left = self.skip, self.rows
+        with reading(self.source), pq.ParquetFile(self.path, buffer_size=2**20, pre_buffer=False) as file:
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=range(*self.groups), columns=own, use_threads=False):
+                passed = min(skip, batch.num_rows)
+                rows = batch.slice(passed, left)
+                skip, left = skip - passed, left - rows.num_rows
+                if rows.num_rows:
+                    yield pa.record_batch(
+                        [self._column(rows, *column) for column in zip(self.names, self.schema, strict=True)],
+                        schema=self.schema,
+                    )
+                if not left:
+                    return
+
+    def _column(self, rows: pa.RecordBatch, name: str, field: pa.Field) -> pa.Array:
+        if name in self.partition:
+            return pa.repeat(pa.scalar(self.partition[name], field.type), rows.num_rows)
+        return cast(rows[name], field.type, column=name, source=self.source)
 
 
 def _footers(source: str) -> list[Footer]:
@@ -92,7 +102,7 @@ def _footers(source: str) -> list[Footer]:
 
 
 def _typed(values: list[str]) -> list[pa.Scalar]:
-    """Return the values of a partition column: integers if all are, in their usual spelling; else text."""
+    """Return the values of a partition column: integers if all are spelled as integers print, otherwise text."""
     known = [None if value == _NULL_PARTITION else value for value in values]
     if all(value is None or re.fullmatch(r"0|-?[1-9]\d{0,17}", value) for value in known):
         return [pa.scalar(None if value is None else int(value), pa.int64()) for value in known]
@@ -115,29 +125,15 @@ def _footer(source: str, path: Path, partition: dict[str, pa.Scalar]) -> Footer:
     return Footer(path, metadata, types, {name: value.as_py() for name, value in outside.items()})
 
 
-def _key_type(footers: list[Footer], keys: tuple[str, ...], source: str) -> pa.DataType:
-    """Return the type that all ids of a source get."""
-    for name in keys:
-        for footer in footers:
-            id_type(footer.types[name], name, source)
-    kinds = [_shared_type(footers, name, source) for name in keys]
-    shared = None if None in kinds else common_type(kinds[0], kinds[-1])
-    if shared is None:
-        raise SourceError(
-            f"columns {keys[0]!r} and {keys[-1]!r} of {source} differ in type ({kinds[0]}, {kinds[-1]}): cast one of them"
-        )
-    return joined_type(shared)
-
-
-def _shared_type(footers: list[Footer], name: str, source: str) -> pa.DataType | None:
-    """Return the type that a column gets from what it is in every file; None if it has to be left out."""
+def _shared_type(footers: list[Footer], source: str, name: str) -> pa.DataType:
+    """Return the type that holds a column's values in all files, or the type that it has in some file and cannot be read."""
     first = footers[0]
-    shared = property_type(first.types[name])
-    for footer in footers[1:]:
+    shared = first.types[name]
+    for footer in footers:
         found = property_type(footer.types[name])
-        if shared is None or found is None:
-            return None
-        before, shared = shared, common_type(shared, found)
+        if found is None:
+            return footer.types[name]
+        before, shared = shared, found if footer is first else common_type(shared, found)
         if shared is None:
             raise SourceError(
                 f"column {name!r} of {source} differs in type: it is {before} in {first.path} and {found} in {footer.path}"
@@ -145,23 +141,23 @@ def _shared_type(footers: list[Footer], name: str, source: str) -> pa.DataType |
     return shared
 
 
-def _pieces(footer: Footer) -> Iterator[dict[str, Any]]:
-    """Cut a file: small row groups that follow each other go together, a large one is cut."""
+def _splits(footer: Footer, source: str, names: tuple[str, ...], schema: pa.Schema) -> Iterator[ParquetSplit]:
+    """Cut a file into pieces: consecutive small row groups go together, a large one is cut."""
     sizes = [footer.metadata.row_group(i).num_rows for i in range(footer.metadata.num_row_groups)]
-    described = {"path": str(footer.path), "partition": footer.partition}
     start = 0
     while start < len(sizes):
         stop, rows = start + 1, sizes[start]
-        while stop < len(sizes) and rows + sizes[stop] <= SPLIT:
+        while stop < len(sizes) and rows + sizes[stop] <= SPLIT_ROWS:
             rows += sizes[stop]
             stop += 1
-        for skip in range(0, rows, SPLIT):
-            yield {**described, "groups": [start, stop], "skip": skip, "rows": min(SPLIT, rows - skip)}
+        for skip in range(0, rows, SPLIT_ROWS):
+            left = min(SPLIT_ROWS, rows - skip)
+            yield ParquetSplit(source, str(footer.path), names, schema, footer.partition, (start, stop), skip, left)
         start = stop
 
 
 def _span(footers: list[Footer], keys: tuple[str, ...], source: str) -> tuple[int, int] | None:
-    """Return the smallest and the largest id, if every row group tells."""
+    """Return the smallest and the largest id, if every row group has statistics."""
     bounds: list[int] = []
     for footer in footers:
         for i in range(footer.metadata.num_row_groups):

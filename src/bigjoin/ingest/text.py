@@ -1,27 +1,40 @@
-"""Text: lines of fields, in blocks of whole lines; what the columns hold is learned from the whole file before it is read."""
+"""Text: lines of fields, read in blocks of whole lines; the types of columns are learned from all of a file first."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from bigjoin.errors import SourceError, shown
 from bigjoin.index.stage_runner import StageRunner
-from bigjoin.ingest.fields import BLANKS, LONGEST_LINE, TYPES, Fields, find, possible_types, split_line, type_of
-from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, from_text, to_text
+from bigjoin.ingest.fields import ANY_TYPE, BLANKS, MAX_LINE_BYTES, Fields, find, possible_types, split_line, type_of
+from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, reading
 from bigjoin.kernels.text import EMPTY, NONE
-from bigjoin.paths import COMPRESSED, format_suffix
+from bigjoin.paths import COMPRESSED_SUFFIXES, format_suffix
 
-SPLIT = 2**24
-"""A piece has about so many bytes: at most some 2^22 rows. A compressed file is one piece, which is read in such blocks."""
+SPLIT_BYTES = 2**24
+"""Approximate bytes of a piece, so some 2^22 rows at most. A compressed file is one piece, read in blocks of this size."""
+WIDEST_ID = 2**62 - 1
+"""The receipts of tasks hold no larger integers. A span that reaches further is given as (-WIDEST_ID, WIDEST_ID)."""
+
+FAULTS = {
+    "binary": "{source} has a zero byte in {where}: it is no text, or not UTF-8; convert it, or use Parquet",
+    "unclosed": "{source} has a quote that opens and does not close in its line, or not at the end of its field, {line!r} "
+    "({where}): fields with line breaks are not read; write the file as Parquet, or without them",
+    "short": "{lines} of {rows} lines of {source} {lacks}, for example {line!r} ({where}){hint}",
+    "wide": "{where} of {source} has more fields than there are {titles} ({width}): {line!r}; the rest would be lost: "
+    "name every column, and put fields that hold a separator in quotes (.csv, .tsv)",
+    "garbled": "{lines} lines of {source} are not UTF-8 text, the first is {where}: convert the file, for example with iconv",
+}
+"""What may be wrong with lines, and the message for it. If there are several faults, the first in this order is reported."""
 
 _NEWLINE = re.compile(rb"[\r\n]")
 _INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")
@@ -29,7 +42,7 @@ _INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")
 
 @dataclass(frozen=True)
 class Fault:
-    """Lines that are wrong in one way: how many were seen, and the first of them and its position in the file."""
+    """Lines with the same fault: how many there are, the first of them, and its position in the file."""
 
     lines: int
     at: int
@@ -42,122 +55,157 @@ class Fault:
 
 @dataclass(frozen=True)
 class Findings:
-    """What some of a file's lines say: how many there are, which are wrong, and what their columns may be."""
+    """What was found in some lines of a file: how many there are, which have faults, and which types their columns allow."""
 
-    rows: int
-    faults: dict[str, Fault]
-    """By what is wrong, one of FAULTS."""
-    span: tuple[int, int] | None
-    types: tuple[frozenset[pa.DataType] | None, ...]
-
-    @classmethod
-    def none(cls, columns: int) -> Findings:
-        """Return what no lines say."""
-        return cls(0, {}, None, (None,) * columns)
+    rows: int = 0
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    """By name, one of FAULTS."""
+    span: tuple[int, int] | None = None
+    """The smallest and the largest of the ids that are integers, no further from zero than WIDEST_ID."""
+    types: tuple[int, ...] = ()
+    """By column: the set of types that its fields allow; a column that is missing here allows any."""
 
     def __add__(self, other: Findings) -> Findings:
         spans = [span for span in (self.span, other.span) if span is not None]
         both = self.faults.keys() & other.faults.keys()
+        types = zip_longest(self.types, other.types, fillvalue=ANY_TYPE)
         return Findings(
             self.rows + other.rows,
             {**self.faults, **other.faults, **{name: self.faults[name] + other.faults[name] for name in both}},
             (min(low for low, _ in spans), max(high for _, high in spans)) if spans else None,
-            tuple(b if a is None else a if b is None else a & b for a, b in zip(self.types, other.types, strict=True)),
+            tuple(one & another for one, another in types),
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the findings as they travel."""
-        types = [None if types is None else sorted(TYPES.index(kind) for kind in types) for types in self.types]
-        return {**vars(self), "types": types, "faults": {name: vars(fault) for name, fault in self.faults.items()}}
+    def key_type(self, keys: int) -> pa.DataType:
+        """Return the one type of the first columns: integers if all are, else text."""
+        return pa.int64() if all(type_of(types) == pa.int64() for types in self.types[:keys]) else pa.string()
+
+    def check(
+        self, source: str, kind: Kind, heading: Heading, where: Callable[[Fault], str], *, drop_nulls: bool = False
+    ) -> None:
+        """Refuse a source with lines that cannot be read, or would be misread; `where` finds the first of them."""
+        if not self.rows:
+            raise SourceError(f"{source} has no {kind.noun}: nothing follows its column titles")
+        known = {"source": source, "rows": self.rows, "titles": "titles" if heading.titled else "fields in its first line"}
+        for name, message in FAULTS.items():
+            if (fault := self.faults.get(name)) and not (name == "short" and drop_nulls):
+                seen = {"lines": fault.lines, "line": shown(fault.first), "where": where(fault)}
+                raise SourceError(message.format(**known, **seen, width=heading.width, lacks=kind.lacks, hint=kind.hint))
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The format of a text, judged by its first lines: what separates fields, whether there are titles, and how many fields."""
+
+    separator: str | None
+    first: list[str]
+    titled: bool
+    width: int
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Findings:
-        types = (None if t is None else frozenset(TYPES[i] for i in t) for t in found["types"])
-        span = None if found["span"] is None else (found["span"][0], found["span"][1])
-        faults = {name: Fault(**fault) for name, fault in found["faults"].items()}
-        return cls(found["rows"], faults, span, tuple(types))
+    def of(cls, lines: Sequence[bytes], source: str, kind: Kind, columns: Sequence[str] | None = None) -> Heading:
+        """Judge by the first two lines that are neither empty nor comments."""
+        if not lines:
+            raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
+        line = _trimmed(lines[0])
+        separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
+        if kind is EDGES and separator is not None and separator.encode() not in line:
+            separator = None
+        first, *below = (split_line(line, separator) for line in lines)
+        named, asked_for = kind.named(first) is not None, columns is not None and set(columns) <= set(first)
+        titled = named or are_titles(kind, first, below) or asked_for
+        if titled and not named and columns is None:
+            text = line.decode(errors="replace")
+            warnings.warn(f"{source}: the first line, {text!r}, is taken for column titles", stacklevel=5)
+        return cls(separator, first, titled, max(len(first), len(kind.ends)))  # a line that is too short is counted, and shown
 
 
 def open_text(
     source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, drop_nulls: bool, run: StageRunner
 ) -> Table:
-    """Return what a text file holds; it is looked through once, by `run`, in bounded memory."""
+    """Return a text file as edges or vertices; `run` reads all of it once, in bounded memory, to learn its types."""
     path = Path(source).absolute()
     head = _head(source, path)
-    if not head:
-        raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
-    separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
-    if kind is EDGES and separator is not None and separator.encode() not in _trimmed(head[0][0]):
-        separator = None
-    first, *below = (split_line(line, separator) for line, _ in head)
-    width = max(len(first), len(kind.ends))  # a line that is too short is counted, and shown
-    titled = kind.named(first) is not None or are_titles(kind, first, below) or _are_asked_for(first, columns)
-    if titled and kind.named(first) is None and columns is None:
-        line = _trimmed(head[0][0]).decode(errors="replace")
-        warnings.warn(f"{source}: the first line, {line!r}, is taken for column titles", stacklevel=4)
-    if columns is not None and not titled:
+    heading = Heading.of([line for line, _ in head], source, kind, columns)
+    if columns is not None and not heading.titled:
         check_names(kind, columns)
-        if len(columns) > len(first):
-            raise SourceError(f"{len(columns)} columns are named, and the first line of {source} has {len(first)}")
+        if len(columns) > len(heading.first):
+            raise SourceError(f"{len(columns)} columns are named, and the first line of {source} has {len(heading.first)}")
         names, columns = list(columns), None
     else:
-        names = _names(first if titled else [], width)
+        names = _names(heading.first if heading.titled else [], heading.width)
     keys, others = choose(kind, names, source, columns=columns, properties=properties)
-    layout = {
-        "format": "text",
-        "source": source,
-        "path": str(path),
-        "separator": separator,
-        "places": [names.index(name) for name in (*keys, *others)],
-        "width": width if separator is not None or properties else 0,  # else only the ids of a line matter
-    }
-    splits = [{**layout, "begin": begin, "end": end} for begin, end in _cuts(source, path, head[0][1] if titled else 0)]
-    pieces = [Findings.from_json(piece) for piece in run(LookThrough(len(keys)), splits)]
-    found = reduce(Findings.__add__, pieces, Findings.none(len(keys) + len(others)))
-    if titled:
-        titles, end = head[0]
-        if any(fields.unclosed != NONE for fields in find(titles, separator, [0], width)):
-            found += Findings(0, {"unclosed": _fault(titles, 0, end - len(titles))}, None, found.types)
-    _check(found, source, kind, f"{'titles' if titled else 'fields in its first line'} ({width})", drop_nulls=drop_nulls)
-    key_type = pa.int64() if all(type_of(types) == pa.int64() for types in found.types[: len(keys)]) else pa.string()
-    kinds = [key_type] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
+    places = tuple(names.index(name) for name in (*keys, *others))
+    width = heading.width if heading.separator is not None or properties else 0  # otherwise only the ids of a line matter
+    layout = TextSplit(source, str(path), heading.separator, places, len(keys), width)
+    begin = head[0][1] if heading.titled else 0
+    splits = [replace(layout, begin=first, end=last) for first, last in _cuts(source, path, begin)]
+    pieces: list[Findings] = run(look_through, splits)
+    found = reduce(Findings.__add__, pieces, Findings())
+    if heading.titled and any(fields.unclosed != NONE for fields in find(head[0][0], heading.separator, [0], heading.width)):
+        found += Findings(faults={"unclosed": _fault(head[0][0], 0, begin - len(head[0][0]))})
+    found.check(source, kind, heading, lambda fault: f"line {_line_number(source, fault.at):,}", drop_nulls=drop_nulls)
+    kinds = [found.key_type(len(keys))] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
     schema = pa.schema(list(zip((*kind.ends, *others), kinds, strict=True)))
-    for split, piece in zip(splits, pieces, strict=True):
-        split.update(rows=piece.rows, schema=to_text(schema))
-    return Table(source, keys, schema, tuple(splits), found.rows, found.span if key_type == pa.int64() else None)
-
-
-def read_text(split: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Read the rows of one piece."""
-    schema = from_text(split["schema"])
-    for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
-        for fields in find(block, split["separator"], split["places"]):
-            try:
-                yield pa.record_batch([fields.column(i, field.type) for i, field in enumerate(schema)], schema=schema)
-            except pa.ArrowInvalid as error:
-                raise SourceError(f"{split['source']} has changed while it was read: {error}") from None
+    typed = [replace(split, rows=piece.rows, schema=schema) for split, piece in zip(splits, pieces, strict=True)]
+    return Table(source, keys, schema, typed, found.rows, found.span if kinds[0] == pa.int64() else None, is_text=True)
 
 
 @dataclass(frozen=True)
-class LookThrough:
-    """Stage: learn what one piece holds; its first columns are keys."""
+class TextSplit:
+    """Some lines of a file, and how to read them: the places of the fields, ids first, and the most fields a line may have."""
 
+    source: str
+    path: str
+    separator: str | None
+    places: tuple[int, ...]
     keys: int
+    width: int = 0
+    begin: int = 0
+    end: int | None = None
+    rows: int = 0
+    schema: pa.Schema | None = None
 
-    def __call__(self, split: dict[str, Any]) -> dict[str, Any]:
-        found = Findings.none(len(split["places"]))
-        position = split["begin"]
-        for block in blocks(split["source"], Path(split["path"]), split["begin"], split["end"]):
-            faults = _unreadable(block, position)
-            found += Findings(0, faults, None, found.types)
-            for fields in find(block, split["separator"], split["places"], split["width"]):
-                found += _findings(fields, self.keys, position, readable=not faults)
-            position += len(block)
-        return found.to_json()
+    def blocks(self) -> Iterator[bytes]:
+        """Read the text, in blocks of whole lines."""
+        return blocks(self.source, Path(self.path), self.begin, self.end)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows."""
+        with reading(self.source):
+            for block in self.blocks():
+                yield from self.parse(block)
+
+    def parse(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        """Give the rows of some lines."""
+        assert self.schema is not None
+        for fields in find(block, self.separator, self.places):
+            try:
+                columns = [fields.column(i, column.type) for i, column in enumerate(self.schema)]
+                yield pa.record_batch(columns, schema=self.schema)
+            except pa.ArrowInvalid as error:
+                raise SourceError(f"{self.source} has changed while it was read: {error}") from None
+
+    def look(self, block: bytes, position: int, faults: Mapping[str, Fault]) -> Findings:
+        """Return what is found in some lines, which begin at a position of the file and are known to have some faults."""
+        found = Findings(faults=faults)
+        for fields in find(block, self.separator, self.places, self.width):
+            found += _findings(fields, self.keys, position, readable=not faults)
+        return found
+
+
+def look_through(split: TextSplit) -> Findings:
+    """Stage: learn what one piece holds."""
+    found = Findings()
+    position = split.begin
+    for block in split.blocks():
+        found += split.look(block, position, unreadable(block, position))
+        position += len(block)
+    return found
 
 
 def _findings(fields: Fields, keys: int, position: int, *, readable: bool) -> Findings:
-    """Return what the fields of some lines say; `position` is where the block begins that they are in."""
+    """Return what is found in the fields of some lines; `position` is where their block begins."""
     faults = {}
     for name, row in (("unclosed", fields.unclosed), ("wide", fields.wide)):
         if row != NONE:
@@ -166,19 +214,20 @@ def _findings(fields: Fields, keys: int, position: int, *, readable: bool) -> Fi
         lines = (fields.kinds[:keys] <= EMPTY).any(axis=0)
         many = int(np.count_nonzero(lines))
         faults["short"] = _fault(fields.text, fields.begin(int(lines.argmax())), position, many)
-    ids = fields.integers[:keys]
-    types = tuple(possible_types(fields, i, is_key=i < keys) if readable else None for i in range(len(fields.kinds)))
-    return Findings(len(fields), faults, (int(ids.min()), int(ids.max())), types)
+    low, high = int(fields.integers[:keys].min()), int(fields.integers[:keys].max())
+    span = (low, high) if low > -WIDEST_ID and high < WIDEST_ID else (-WIDEST_ID, WIDEST_ID)
+    types = (possible_types(fields, i, is_key=i < keys) if readable else ANY_TYPE for i in range(len(fields.kinds)))
+    return Findings(len(fields), faults, span, tuple(types))
 
 
 def _fault(text: bytes, begin: int, position: int, lines: int = 1) -> Fault:
-    """Return the fault of a line that begins somewhere in a block, which begins at a position of the file."""
-    line = _NEWLINE.split(text[begin : begin + LONGEST_LINE], maxsplit=1)[0]
-    return Fault(lines, position + begin, shown(line.strip(BLANKS).decode(errors="replace")))
+    """Return the fault of the line at `begin` in a block, which itself begins at a position of the file."""
+    line = _NEWLINE.split(text[begin : begin + MAX_LINE_BYTES], maxsplit=1)[0]
+    return Fault(lines, position + begin, line.strip(BLANKS).decode(errors="replace"))
 
 
-def _unreadable(block: bytes, position: int) -> dict[str, Fault]:
-    """Return the lines that are not UTF-8 text, comments aside, and those with bytes that no text has."""
+def unreadable(block: bytes, position: int = 0) -> dict[str, Fault]:
+    """Return the faults of lines that are not UTF-8 (other than comments), or contain a zero byte."""
     faults = {}
     if (zero := block.find(b"\0")) >= 0:
         faults["binary"] = _fault(block, max(block.rfind(b"\n", 0, zero), block.rfind(b"\r", 0, zero)) + 1, position)
@@ -189,46 +238,8 @@ def _unreadable(block: bytes, position: int) -> dict[str, Fault]:
     return faults
 
 
-def _check(found: Findings, source: str, kind: Kind, width: str, *, drop_nulls: bool) -> None:
-    """Refuse a file with lines that cannot be read, or would be misread; `width` says what bounds their fields."""
-    if not found.rows:
-        raise SourceError(f"{source} has no {kind.noun}: nothing follows its column titles")
-    for name in FAULTS:
-        if name in found.faults and not (name == "short" and drop_nulls):
-            fault = found.faults[name]
-            where = f"line {_line_number(source, fault.at):,}"
-            raise refused(name, source, kind, fault, where=where, rows=found.rows, width=width)
-
-
-FAULTS = ("binary", "unclosed", "short", "wide", "garbled")
-"""What may be wrong with lines: a zero byte, quotes that do not close, no id, too many fields, not UTF-8."""
-
-
-def refused(name: str, source: str, kind: Kind, fault: Fault, *, where: str, rows: int, width: str) -> SourceError:
-    """Return the error that says what is wrong with lines, and where the first of them is."""
-    if name == "binary":
-        return SourceError(f"{source} has a zero byte in {where}: it is no text, or not UTF-8; convert it, or use Parquet")
-    if name == "unclosed":
-        return SourceError(
-            f"{source} has a quote that opens and does not close in its line, or not at the end of its field, {fault.first!r} "
-            f"({where}): fields with line breaks are not read; write the file as Parquet, or without them"
-        )
-    if name == "short":
-        what = "do not have two columns" if kind is EDGES else "have no id"
-        hint = "; an edge is 'src dst', separated by spaces, a tab or a comma" if kind is EDGES else ""
-        return SourceError(f"{fault.lines} of {rows} lines of {source} {what}, for example {fault.first!r} ({where}){hint}")
-    if name == "wide":
-        return SourceError(
-            f"{where} of {source} has more fields than there are {width}: {fault.first!r}; the rest would be lost: name every "
-            "column, and put fields that hold a separator in quotes (.csv, .tsv)"
-        )
-    return SourceError(
-        f"{fault.lines} lines of {source} are not UTF-8 text, the first is {where}: convert the file, for example with iconv"
-    )
-
-
 def _line_number(source: str, position: int) -> int:
-    """Return the number of the line that begins at a position of a file, from 1."""
+    """Return the number, from 1, of the line that begins at a position of a file."""
     lines, before = 1, b""
     for block in blocks(source, Path(source).absolute(), 0, None):
         part = block[:position]
@@ -241,7 +252,7 @@ def _line_number(source: str, position: int) -> int:
 
 
 def are_titles(kind: Kind, first: list[str], below: list[list[str]]) -> bool:
-    """Tell titles from a row: for edges two words above two integers, for vertices words above something with a number."""
+    """Tell titles from a row: for edges two words above two integers, for vertices words above a line with an integer."""
     words = first[: len(kind.ends)] if kind is EDGES else first
     if not below or not all(re.fullmatch(r"[^\W\d][\w .-]*", word) for word in words):
         return False
@@ -251,9 +262,11 @@ def are_titles(kind: Kind, first: list[str], below: list[list[str]]) -> bool:
 
 def blocks(source: str, path: Path, begin: int, end: int | None, size: int = 0) -> Iterator[bytes]:
     """Yield the text from `begin` to `end`, both starts of lines, in blocks of whole lines."""
-    size = size or SPLIT
+    size = size or SPLIT_BYTES
     suffix = path.suffix.lower()
-    compression = None if suffix not in COMPRESSED else "bz2" if suffix == ".bz2" else "gzip"  # which knows .deflate, too
+    compression = (
+        None if suffix not in COMPRESSED_SUFFIXES else "bz2" if suffix == ".bz2" else "gzip"
+    )  # which knows .deflate, too
     with pa.input_stream(str(path), compression=compression) as file:
         if compression is None:
             file.seek(begin)
@@ -268,31 +281,31 @@ def blocks(source: str, path: Path, begin: int, end: int | None, size: int = 0) 
                 rest = block[cut:]
             else:
                 rest += block
-            if len(rest) > LONGEST_LINE:
-                raise SourceError(f"{source} has a line of more than {LONGEST_LINE >> 20} MB: it is not text")
+            if len(rest) > MAX_LINE_BYTES:
+                raise SourceError(f"{source} has a line of more than {MAX_LINE_BYTES >> 20} MB: it is not text")
         if rest:
             yield rest
 
 
 def _cuts(source: str, path: Path, begin: int) -> list[tuple[int, int | None]]:
     """Return where the pieces of a file begin and end, each at the start of a line."""
-    if path.suffix.lower() in COMPRESSED:
+    if path.suffix.lower() in COMPRESSED_SUFFIXES:
         return [(begin, None)]
     size = path.stat().st_size
     cuts = [begin]
     with path.open("rb") as file:
-        while cuts[-1] + SPLIT < size:
-            position = file.seek(cuts[-1] + SPLIT)
+        while cuts[-1] + SPLIT_BYTES < size:
+            position = file.seek(cuts[-1] + SPLIT_BYTES)
             while not (newline := _NEWLINE.search(piece := file.read(2**16))) and piece:
                 position += len(piece)
-                if position - cuts[-1] > SPLIT + LONGEST_LINE:
-                    raise SourceError(f"{source} has a line of more than {LONGEST_LINE >> 20} MB: it is not text")
+                if position - cuts[-1] > SPLIT_BYTES + MAX_LINE_BYTES:
+                    raise SourceError(f"{source} has a line of more than {MAX_LINE_BYTES >> 20} MB: it is not text")
             cuts.append(position + newline.end() if newline else size)
     return [(start, stop) for start, stop in zip(cuts, [*cuts[1:], size], strict=True) if start < stop]
 
 
 def _head(source: str, path: Path) -> list[tuple[bytes, int]]:
-    """Return the first two lines that say something, and where each ends."""
+    """Return the first two lines that are neither empty nor comments, and where each ends."""
     head: list[tuple[bytes, int]] = []
     position = 0
     for block in blocks(source, path, 0, None, size=2**16):
@@ -322,7 +335,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _names(titles: list[str], width: int) -> list[str]:
-    """Return a name for each column: its title, or its place where it has none, or one that another has."""
+    """Return a name for each column: its title, or, if it has none or shares it with another, its place."""
     names: list[str] = []
     for i in range(width):
         title = titles[i] if i < len(titles) else ""
@@ -331,8 +344,3 @@ def _names(titles: list[str], width: int) -> list[str]:
             name += "_"
         names.append(name)
     return names
-
-
-def _are_asked_for(first: list[str], columns: Sequence[str] | None) -> bool:
-    """Tell titles from a row by the columns that are asked for: all are there."""
-    return columns is not None and set(columns) <= set(first)

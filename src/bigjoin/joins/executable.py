@@ -8,7 +8,7 @@ their index; bound, both forms count and list ranges of seeds by the same method
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from bigjoin.joins.batched import Batched
@@ -79,22 +79,21 @@ class ListProgram:
     """On batches: how many of the last attributes are given as lists all the same."""
 
     @classmethod
-    def choose(
-        cls,
-        query: Query,
-        nest: Term,
-        steps: Callable[[tuple[str, ...] | None], Plan],
-        index: Relations,
-        *,
-        factorized: bool = False,
-    ) -> ListProgram:
-        """Compile a nest, unless it is too large; `steps` makes the plan for that, in the nest's order if some are lists."""
-        program = cls(query, nest, factorized)
-        listing = program.bind(index)
+    def of(cls, plan: Plan, index: Relations) -> ListProgram:
+        """Compile the loops of a plan, unless they are too large."""
+        return cls._choose(cls(plan.query, as_nest(plan)), lambda _: plan, index)
+
+    @classmethod
+    def factorize(cls, query: Query, nest: Term, steps: Callable[[tuple[str, ...]], Plan], index: Relations) -> ListProgram:
+        """Compile loops with tails, unless they are too large; `steps` makes the plan for that, in the nest's order."""
+        return cls._choose(cls(query, nest, factorized=True), steps, index)
+
+    @classmethod
+    def _choose(cls, loops: ListProgram, steps: Callable[[tuple[str, ...]], Plan], index: Relations) -> ListProgram:
+        listing = loops.bind(index)
         if isinstance(listing, Listing) and listing.is_too_large:
-            plan = steps(nest.attributes if factorized else None)
-            return cls(query, nest, factorized, plan, len(listing.tails))
-        return program
+            return replace(loops, steps=steps(loops.nest.attributes), tails=len(listing.tails))
+        return loops
 
     def bind(self, index: Relations) -> Listing | Batched:
         """Bind the loops, or the plan, to an index."""

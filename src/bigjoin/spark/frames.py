@@ -1,4 +1,4 @@
-"""Rows of a DataFrame, written to files by its tasks: for results that Spark has put together from matches."""
+"""Write the rows of a DataFrame to files, from its tasks: for results that Spark itself has put together from matches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bigjoin.spark.matches import file_writer
 
 
 def schema_of_frame(frame: DataFrame) -> pa.Schema:
-    """Return the columns of a frame; any of them may be NULL."""
+    """Return the columns of a frame, all of them nullable."""
     return to_arrow_schema(frame.schema)
 
 
 def write_frame(frame: DataFrame, columns: pa.Schema, folder: Path, suffix: str) -> list[tuple[Path, int]]:
-    """Write the rows of a frame to files in a folder, and return these and how many rows each has."""
+    """Write the rows of a frame to files in a folder; return the files, and how many rows each has."""
     where = str(folder.absolute())
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

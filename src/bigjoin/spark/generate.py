@@ -1,15 +1,14 @@
-"""Write a generated graph as a folder of Parquet files, from Spark's tasks: complete under its name, or not there at all."""
+"""Write a generated graph as a folder of Parquet files, from Spark's tasks; the folder appears only when it is complete."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,16 +17,28 @@ from pyspark.sql import SparkSession
 
 from bigjoin.errors import OutputError
 from bigjoin.generators import Family
-from bigjoin.generators.family import CHUNK, Numbers, require
+from bigjoin.generators.family import CHUNK_EDGES, EdgeNumbers, require
+from bigjoin.paths import check_parent
 from bigjoin.spark.tasks import run_tasks
 
-IDS = ("int", "string")
+ID_KINDS = ("int", "string")
 
-FILES = 64
-"""Files of a graph at most, as long as that leaves none too large. Like chunks, they do not depend on who writes them."""
+MAX_FILES = 64
+"""A graph has no more files, unless they would be too large. What is in a file does not depend on which task writes it."""
 
-FILE_CHUNKS = 32
+MAX_CHUNKS_PER_FILE = 32
 """Chunks of a file at most."""
+
+
+@dataclass(frozen=True)
+class GeneratedGraph:
+    """What was written, and how long it took."""
+
+    vertices: int
+    edges: int
+    files: int
+    bytes: int
+    seconds: float
 
 
 def generate(
@@ -37,12 +48,12 @@ def generate(
     *,
     ids: str = "int",
     progress: Callable[[float], None] | None = None,
-) -> dict[str, Any]:
+) -> GeneratedGraph:
     """Write the edges of a graph to a new folder, which is then a source; return what was written.
 
     Columns are src and dst: integers, or text of equal length such as v000123, whose order is that of the integers.
     """
-    require(ids in IDS, f"ids are {' or '.join(IDS)}, not {ids!r}")
+    require(ids in ID_KINDS, f"ids are {' or '.join(ID_KINDS)}, not {ids!r}")
     check_target(target)
     started = time.perf_counter()
     target = target.absolute()
@@ -57,38 +68,28 @@ def generate(
         for number, file in enumerate(files):
             (parts / file).rename(whole / f"part-{number:05d}.parquet")
         written = sum(file.stat().st_size for file in whole.iterdir())
-        check_target(target)  # it may have appeared meanwhile
+        check_target(target)  # it may have appeared in the meantime
         whole.rename(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    return {
-        "vertices": family.vertices,
-        "edges": family.edge_count,
-        "files": len(files),
-        "bytes": written,
-        "seconds": time.perf_counter() - started,
-    }
+    return GeneratedGraph(family.vertices, family.edge_count, len(files), written, time.perf_counter() - started)
 
 
 def check_target(target: Path) -> None:
     """Raise OutputError if a new folder cannot be made there, before a long run finds out."""
-    folder = target.absolute().parent
     if target.exists() or target.is_symlink():
         raise OutputError(f"{target} exists; name a folder that does not, or remove it first")
-    if not folder.is_dir():
-        raise OutputError(f"there is no directory {folder} to write {target.name} in")
-    if not os.access(folder, os.W_OK):
-        raise OutputError(f"the directory {folder} cannot be written to")
+    check_parent(target)
 
 
 def _portions(chunks: int) -> list[tuple[int, int]]:
-    """Return the first chunk of each file, and the first that is no longer in it."""
-    step = min(FILE_CHUNKS, -(-chunks // FILES))
+    """Return the first chunk of each file, and the first chunk after it."""
+    step = min(MAX_CHUNKS_PER_FILE, -(-chunks // MAX_FILES))
     return [(first, min(first + step, chunks)) for first in range(0, chunks, step)]
 
 
 def _write_part(family: Family, folder: str, text: bool, portion: tuple[int, int]) -> str:
-    """Write some chunks as one file, a row group each; return its name, which no other attempt has."""
+    """Write some chunks as one file, a row group each; return its name, which no other attempt of the task uses."""
     file = f"{uuid.uuid4().hex}.parquet"
     kind = pa.string() if text else pa.int64()
     schema = pa.schema([("src", kind), ("dst", kind)], metadata={"bigjoin.generated": family.describe()})
@@ -96,11 +97,11 @@ def _write_part(family: Family, folder: str, text: bool, portion: tuple[int, int
     with pq.ParquetWriter(Path(folder) / file, schema, use_dictionary=text) as writer:
         for chunk in range(*portion):
             columns = [_ids(ends, width if text else None) for ends in family.edges(chunk)]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=CHUNK)
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=CHUNK_EDGES)
     return file
 
 
-def _ids(numbers: Numbers, width: int | None) -> pa.Array:
-    """Return ids as integers, or as text with so many digits."""
+def _ids(numbers: EdgeNumbers, width: int | None) -> pa.Array:
+    """Return ids as integers, or as text of `width` digits."""
     array = pa.array(numbers)
     return array if width is None else pc.binary_join_element_wise("v", pc.utf8_lpad(array.cast("string"), width, "0"), "")

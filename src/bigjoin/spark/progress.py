@@ -1,7 +1,6 @@
-"""How far a run is: tasks note the seeds they have read in files that the driver looks at.
+"""How far a job is: tasks note in files how many seeds they have read, and the driver adds these up.
 
-Files, because a directory that every executor sees is what an index needs anyway, while Spark's own status tracker is not
-there on Spark Connect.
+An index needs a directory that every executor sees anyway, whereas Spark's own status tracker does not exist on Spark Connect.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from pathlib import Path
 
 from bigjoin.spark.session import scratch_directory
 
-INTERVAL = 0.2
-"""Seconds between two notes, and between two looks."""
+NOTE_SECONDS = 0.2
+"""Seconds between two notes of a task, and between two readings by the driver."""
 
 
 class Meter:
-    """A task's side: adds up seeds, and notes the sum now and then."""
+    """The side of a task: adds up seeds, and notes the sum now and then."""
 
     def __init__(self, folder: str | None, task: int) -> None:
         self.file = Path(folder) / str(task) if folder else None
@@ -30,15 +29,15 @@ class Meter:
     def advance(self, seeds: int) -> None:
         self.seeds += seeds
         now = time.monotonic()
-        if self.file is not None and now - self.noted > INTERVAL:
+        if self.file is not None and now - self.noted > NOTE_SECONDS:
             self.noted = now
-            with suppress(OSError):  # on another machine the driver's folder may not be there
+            with suppress(OSError):  # the driver's folder may not exist on another machine
                 self.file.write_text(str(self.seeds), encoding="ascii")
 
 
 @contextmanager
 def watching(seeds: int, progress: Callable[[float], None] | None) -> Iterator[str | None]:
-    """Give the folder for the tasks' notes, and call `progress` with the share of the seeds read until the block ends."""
+    """Give the folder for the tasks' notes; until the block ends, call `progress` with the share of seeds that were read."""
     if progress is None:
         yield None
         return
@@ -46,8 +45,8 @@ def watching(seeds: int, progress: Callable[[float], None] | None) -> Iterator[s
     finished = threading.Event()
 
     def look() -> None:
-        while not finished.wait(INTERVAL):
-            with suppress(OSError, ValueError):  # a note that is just being written is read next time
+        while not finished.wait(NOTE_SECONDS):
+            with suppress(OSError, ValueError):  # a note that is being written is read next time
                 read = sum(int(file.read_text(encoding="ascii")) for file in folder.iterdir())
                 progress(read / max(1, seeds))
 

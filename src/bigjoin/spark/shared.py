@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -28,10 +28,9 @@ from bigjoin.index.directory import Index
 from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.joins.bind import Output, outputs
 from bigjoin.joins.compiled import MatchRows, Range
-from bigjoin.joins.executable import CountProgram, ListProgram, as_nest
+from bigjoin.joins.executable import CountProgram, ListProgram
 from bigjoin.kernels.jit import compilations
 from bigjoin.planner import count_plan, factorized_plan, plan
-from bigjoin.query.plan import Plan
 from bigjoin.spark.held import Held
 from bigjoin.spark.matches import file_writer, in_microseconds, schema_of
 from bigjoin.spark.progress import Meter, watching
@@ -193,13 +192,11 @@ def count_job(ask: Ask, tasks: int) -> CountJob:
 def list_job(ask: Ask, tasks: int) -> ListJob:
     """Cut the seeds of a search into ranges of equal estimated work, dealt to tasks in turn."""
     known = ask.index.statistics
-
-    @cache
-    def steps(order: tuple[str, ...] | None = None) -> Plan:
-        return plan(ask.query, known, order=order)
-
-    nest = factorized_plan(ask.query, known) if ask.factorized else as_nest(steps())
-    program = ListProgram.choose(ask.query, nest, steps, ask.index, factorized=ask.factorized)
+    if ask.factorized:
+        nest = factorized_plan(ask.query, known)
+        program = ListProgram.factorize(ask.query, nest, lambda order: plan(ask.query, known, order=order), ask.index)
+    else:
+        program = ListProgram.of(plan(ask.query, known), ask.index)
     cut = program.bind(ask.index).ranges(tasks * RANGES_PER_TASK)
     dealt = tuple(_dealt(cut, task, tasks) for task in range(tasks))
     return ListJob(program, ask.index, tuple(r for r in dealt if r) or ((),), ask.batch_size or BATCH_SIZE, ask.limit)

@@ -172,10 +172,9 @@ def _count_program(form: Form, dq: DeltaQuery, phase: Phase) -> CountProgram:
 
 def _list_program(form: Form, dq: DeltaQuery, phase: Phase) -> ListProgram:
     """Return what finds a delta query's matches."""
-    query, nest = dq.plan.query, as_nest(dq.plan)
     if form is Form.BATCHES:
-        return ListProgram(query, nest, steps=dq.plan)
-    return ListProgram.choose(query, nest, lambda _: dq.plan, phase)
+        return ListProgram(dq.plan.query, as_nest(dq.plan), steps=dq.plan)
+    return ListProgram.of(dq.plan, phase)
 
 
 def _loops_of(form: Form, dq: DeltaQuery) -> CountPlan:

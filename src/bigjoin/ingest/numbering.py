@@ -1,0 +1,118 @@
+"""Stages between ranks and codes: drop duplicate edges, add up degrees, and number values by how often they occur."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigjoin.index.dictionary import code_type
+from bigjoin.ingest.sorting import Cut, PairKeys, SortedKeys, between, key_type, pack, unique, unpack
+from bigjoin.storage.arrays import map_array, save_new, zeros_on_disk
+
+MAX_VERTICES_IN_MEMORY = 1 << 24
+"""More vertices are numbered in mapped files, which the system may write out."""
+
+
+@dataclass(frozen=True)
+class EdgePart:
+    """The edges of a relation between two cuts, in sorted files; one with places instead of ranks has a file of their ranks."""
+
+    files: tuple[tuple[SortedKeys, str | None], ...]
+    low: Cut
+    high: Cut
+
+
+@dataclass(frozen=True)
+class DistinctEdges:
+    """A part of a relation's edges, each once: files of their ranks, and of the edges at each end."""
+
+    edges: str
+    ends: str
+    counts: str
+    rows: int
+    loops: int
+
+
+@dataclass(frozen=True)
+class DropDuplicates:
+    """Stage: merge a part of a relation's edges, whose ranks are below `size`, into distinct ones; count those at each end."""
+
+    folder: str
+    size: int
+
+    def __call__(self, part: EdgePart) -> DistinctEdges:
+        keys = np.concatenate([self._slice(file, ranking, part) for file, ranking in part.files])
+        keys.sort()
+        major, minor = unpack(unique(keys))
+        ends, counts = _counted(np.sort(np.concatenate([major, minor])))
+        arrays = {"edges": np.stack([major, minor]), "ends": ends, "counts": counts}
+        files = {name: save_new(array, self.folder, name) for name, array in arrays.items()}
+        return DistinctEdges(**files, rows=len(major), loops=int(np.count_nonzero(major == minor)))
+
+    def _slice(self, file: SortedKeys, ranking: str | None, part: EdgePart) -> PairKeys:
+        """Return the edges of a file between two cuts, as ranks."""
+        keys = map_array(file.file)
+        if ranking is None:
+            return between(keys, part.low, part.high)
+        ranks = map_array(ranking)
+        major, minor = unpack(between(keys, _placed(ranks, part.low), _placed(ranks, part.high)))
+        return pack(ranks[major], ranks[minor], key_type(self.size))
+
+
+def _placed(ranks: NDArray[Any], bound: Cut) -> Cut:
+    """Return a cut between ranks as one between the places of a dictionary, whose ranks these are."""
+    if bound is None:
+        return None
+    major, minor = (int(place) for place in np.searchsorted(ranks, np.array(bound, ranks.dtype)))
+    known = major < len(ranks) and int(ranks[major]) == bound[0]
+    return major, minor if known else 0
+
+
+def _counted(ordered: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct values of a sorted array, and how often each occurs."""
+    starts = np.flatnonzero(np.append(len(ordered) > 0, ordered[1:] != ordered[:-1]))
+    return ordered[starts], np.diff(np.append(starts, len(ordered)))
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """The codes of a domain: its `size` values by descending frequency (vertices by degree), ties by value.
+
+    `codes` is a file with the code of each rank; one that is not used has none. `order` has the rank of each code, and `ranks`
+    its rank among those that have a code.
+    """
+
+    codes: str
+    size: int
+    order: NDArray[Any]
+    ranks: NDArray[Any]
+
+
+def number_values(
+    counts: Iterable[tuple[NDArray[Any], NDArray[Any]]], listed: Iterable[NDArray[Any]], size: int, folder: str
+) -> Numbering:
+    """Give codes to those of `size` ranks that are counted (distinct ranks, and how often each occurs), or listed."""
+    frequency = _zeros(folder, size, np.dtype(np.int64))
+    for ranks, times in counts:
+        frequency[ranks] += times
+    known = frequency > 0
+    for ranks in listed:
+        known[ranks] = True
+    kept = np.flatnonzero(known)
+    frequency = frequency[kept]
+    most = int(frequency.max(initial=0))
+    keys = pack(most - frequency, np.arange(len(kept)), key_type(len(kept), most + 1))
+    keys.sort()
+    ranks = unpack(keys)[1].astype(code_type(len(kept)), copy=False)
+    order = kept[ranks]
+    codes = _zeros(folder, size, np.dtype(code_type(len(kept))))
+    codes[order] = np.arange(len(kept), dtype=codes.dtype)
+    return Numbering(save_new(codes, folder, "codes"), len(kept), order, ranks)
+
+
+def _zeros(folder: str, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.zeros(size, dtype) if size <= MAX_VERTICES_IN_MEMORY else zeros_on_disk(folder, size, dtype)

@@ -27,7 +27,7 @@ from bigjoin.ingest import compact
 from bigjoin.joins import compiled, source_text
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, plan
-from bigjoin.query.nest import Term, nest_of
+from bigjoin.query.nest import nest_of
 from bigjoin.query.statistics import assumed_graph
 from bigjoin.spark import shared
 from bigjoin.streaming import find, monitor
@@ -70,7 +70,7 @@ def listed(question, index, *, factorized=False):
     def steps(order=None):
         return plan(question.query, index.statistics, order=order)
 
-    term = Term(1, nest_of(steps()), steps().attributes)
+    term = nest_of(steps())
     if factorized:
         term = factorized_plan(question.query, index.statistics)
     options = {"tasks": 2, "batch_size": 3, "factorized": factorized, "plan": steps}

@@ -30,7 +30,8 @@ from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.order_attributes import components
 from bigjoin.planner.resolve_relations import resolve_relations
-from bigjoin.query.nest import Term, nest_of
+from bigjoin.query.flags import FLAGS
+from bigjoin.query.nest import nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Atom, Query
 from bigjoin.query.statistics import Statistics
@@ -44,8 +45,6 @@ MOST_SYMMETRIC = 5
 
 EVERY_ORDER = 3
 """Columns up to which a trie is entered under every order that it serves; beyond, they are too many to look through."""
-
-_FLAGS = ("distinct", "unique", "induced", "cross_product")
 
 
 def materialize(
@@ -125,7 +124,7 @@ class FindTuples:
 
     def search(self) -> Listing | Batched:
         """Bind the plan to the index."""
-        listing = Listing(Term(1, nest_of(self.plan), self.plan.attributes), self.query, self.index)
+        listing = Listing(nest_of(self.plan), self.query, self.index)
         return Batched(self.plan, self.index) if listing.generator.is_too_large else listing
 
     def __call__(self, bounds: Sequence[int]) -> list[str]:
@@ -175,8 +174,8 @@ def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence
 
 def _definition(name: str, asked: Query, query: Query) -> DefinitionEntry:
     """Return what the manifest says of a query: its text, and what plans read, where they can make use of it."""
-    rule = replace(query, name=name, distinct=False, unique=False, induced=False, deduplicate=False)
-    definition = DefinitionEntry(str(rule), tuple(flag for flag in _FLAGS if getattr(query, flag)))
+    rule = replace(query, name=name).with_flags({flag.name: False for flag in FLAGS})
+    definition = DefinitionEntry(str(rule), tuple(flag.name for flag in FLAGS if flag.stored and getattr(query, flag.name)))
     if not _is_plain(asked):
         return definition
     atoms = tuple((atom.relation, *atom.attributes) for atom in asked.atoms)

@@ -23,7 +23,7 @@ from bigjoin.output import assemble, check_target, staging
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.planner.resolve_relations import resolve_relations
-from bigjoin.query.nest import Term, nest_of
+from bigjoin.query.nest import nest_of
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
@@ -408,7 +408,7 @@ class Verbs(ABC):
         def steps(order: tuple[str, ...] | None = None) -> Plan:
             return plan(query, index.statistics, order=order)
 
-        term = factorized_plan(query, index.statistics) if factorized else Term(1, nest_of(steps()), steps().attributes)
+        term = factorized_plan(query, index.statistics) if factorized else nest_of(steps())
         size = batch_size or BATCH_SIZE
         options: dict[str, Any] = {"tasks": workers or parallelism(self.spark), "batch_size": size, "limit": limit}
         return shared.prepare(term, query, index, **options, factorized=factorized, plan=steps)

@@ -13,6 +13,7 @@ import click
 
 from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions
 from bigjoin.languages import Flags
+from bigjoin.query.flags import FLAGS
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,10 @@ conf_option = click.option("--conf", multiple=True, metavar="KEY=VALUE", callbac
 
 _QUERY = [
     _UNDIRECTED,
-    click.option("--distinct", is_flag=True, help="A match's vertices differ."),
-    click.option("--unique", is_flag=True, help="Distinct, and one match for each subgraph (class under automorphisms)."),
-    click.option("--induced", is_flag=True, help="Distinct, and no other edge among a match's vertices."),
+    *(click.option(flag.option, is_flag=True, help=flag.help) for flag in FLAGS if flag.injective),
     click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
     click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
-    click.option("--cross-product", is_flag=True, help="Allow a query whose parts share no attribute."),
-    click.option("--deduplicate", is_flag=True, help="Each row once, where the head leaves attributes out."),
+    *(click.option(flag.option, is_flag=True, help=flag.help) for flag in FLAGS if not flag.injective),
 ]
 _RELATIONS = [
     named_option("--relation", "relations", "PATH", text=_RELATION),

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from bigjoin.dataflow.packing import Arrays
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.joins.bind import BoundExtender
-from bigjoin.joins.constraints import Window
+from bigjoin.joins.constraints import Bounds
 from bigjoin.kernels.lookups import (
     aggregate,
     gather_resolved,
@@ -65,7 +65,7 @@ class Count:
     """How many extensions a prefix has: the list of its key, cut to the window of a step."""
 
     extender: BoundExtender
-    window: Window
+    window: Bounds
     number: int
     """Of the extender, in its step."""
 

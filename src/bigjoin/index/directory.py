@@ -27,7 +27,7 @@ from bigjoin.index.trie import Level, Trie, build_trie, single_list
 from bigjoin.index.trust import OFFSETS, RANKS, verify_late, verify_relation
 from bigjoin.query.query import Atom
 from bigjoin.query.read import Read, View
-from bigjoin.query.statistics import GRAPH, Definition, RelationStatistics, Statistics
+from bigjoin.query.statistics import EDGE_COLUMNS, Definition, RelationStatistics, Statistics
 from bigjoin.query.terms import Constant
 from bigjoin.storage import FileStatus, Storage, StoredFile, storage_at
 from bigjoin.storage.arrays import array_in, table_in
@@ -337,7 +337,7 @@ def _statistics(entry: RelationEntry) -> RelationStatistics:
         lists={columns: order.lists for columns, order in entry.orders.items()},
         catalogue=entry.catalogue,
         rows=None if entry.rows is None else _statistics(entry.rows),
-        columns=entry.columns or (GRAPH if len(entry.domains) == 2 else ()),
+        columns=entry.columns or (EDGE_COLUMNS if len(entry.domains) == 2 else ()),
         symmetries=entry.symmetries,
         materialized=entry.is_stored_result,
         definition=_definition(entry.definition),

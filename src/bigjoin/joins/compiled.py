@@ -24,7 +24,7 @@ from bigjoin.joins.list_source import ListSource
 from bigjoin.joins.set_source import SetSource
 from bigjoin.joins.stages import BoundLoop
 from bigjoin.kernels.generated import load
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Nest
 from bigjoin.query.query import Query
 
 SAMPLE = 1 << 16
@@ -41,7 +41,7 @@ FITS = 1 << 62
 class Counting:
     """A term bound to an index and compiled. `tally` holds the prefixes of each loop, and then the candidates of each."""
 
-    def __init__(self, term: Term, query: Query, index: Relations) -> None:
+    def __init__(self, term: Nest, query: Query, index: Relations) -> None:
         self.binder = Binder(query, term.attributes, index)
         self.term = term
         self.generator = CountSource(term, self.binder)
@@ -118,7 +118,7 @@ class Rows:
 class Listing:
     """A chain of loops, perhaps with tails side by side at its end, bound to an index and compiled, to find matches."""
 
-    def __init__(self, term: Term, query: Query, index: Relations, *, factorized: bool = False) -> None:
+    def __init__(self, term: Nest, query: Query, index: Relations, *, factorized: bool = False) -> None:
         self.generator = ListSource(term, Binder(query, term.attributes, index), factorized=factorized)
         self.source = self.generator.listing()
         self.tails = [loop.loop.attribute for loop in self.generator.tails]

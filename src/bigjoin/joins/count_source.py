@@ -11,7 +11,7 @@ from bigjoin.joins.bind import Binder
 from bigjoin.joins.set_source import SetSource
 from bigjoin.joins.source_text import Value
 from bigjoin.joins.stages import BoundLoop
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Nest
 
 Sink = Callable[[list[str]], None]
 """What becomes of a product, given its factors."""
@@ -20,7 +20,7 @@ Sink = Callable[[list[str]], None]
 class CountSource(SetSource):
     """Writes the function that returns what a term's nest comes to for a range of the root's codes, perhaps modulo a prime."""
 
-    def __init__(self, term: Term, binder: Binder, *, modular: bool = False) -> None:
+    def __init__(self, term: Nest, binder: Binder, *, modular: bool = False) -> None:
         super().__init__(term, binder)
         self.modular = modular
         self.entries: dict[int, int] = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bigjoin.joins.bind import Binder
 from bigjoin.joins.set_source import SetSource
 from bigjoin.joins.stages import BoundLoop
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Nest
 
 
 class ListSource(SetSource):
     """Writes the function that fills arrays with the matches of a range of the root's codes, and can go on where it stopped."""
 
-    def __init__(self, term: Term, binder: Binder, *, factorized: bool = False) -> None:
+    def __init__(self, term: Nest, binder: Binder, *, factorized: bool = False) -> None:
         super().__init__(term, binder)
         self.factorized = factorized
 

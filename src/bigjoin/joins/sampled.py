@@ -14,14 +14,14 @@ from bigjoin.index.dictionary import code_type
 from bigjoin.index.trie import Codes, Trie, single_list
 from bigjoin.joins.bind import Binder, BoundExtender, BoundStep, Relations
 from bigjoin.joins.extend import Counted, count, extend
-from bigjoin.query.nest import Loop, Term
+from bigjoin.query.nest import Loop, Nest
 from bigjoin.query.query import Query
 
 SAMPLE = 1 << 12
 """Proposals that are drawn at each loop."""
 
 
-def expected_candidates(term: Term, query: Query, index: Relations) -> float:
+def expected_candidates(term: Nest, query: Query, index: Relations) -> float:
     """Return about how many values the loops of a nest look at; the same ones for the same index."""
     sampling = _Sampling(query, index)
     code = code_type(max(map(Binder(query, (), index).size, term.attributes)))

@@ -13,26 +13,17 @@ from bigjoin.joins.bind import Binder, BoundExtender
 from bigjoin.joins.constraints import Filter
 from bigjoin.joins.source_text import SourceText, Value
 from bigjoin.joins.stages import Bound, BoundLoop, List, SetOf
-from bigjoin.kernels import compare
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Nest
+from bigjoin.query.operators import BY_CODE
 
 MARK = 8
 """A set is marked if it is at most so many times as long as the loop that will scan its marks."""
-
-_OPERATORS = {
-    compare.LESS: "<",
-    compare.LESS_EQUAL: "<=",
-    compare.GREATER: ">",
-    compare.GREATER_EQUAL: ">=",
-    compare.NOT_EQUAL: "!=",
-    compare.EQUAL: "==",
-}
 
 
 class SetSource(SourceText):
     """What counting and listing share: the root, the sets of loops, and what values must satisfy beside."""
 
-    def __init__(self, term: Term, binder: Binder) -> None:
+    def __init__(self, term: Nest, binder: Binder) -> None:
         super().__init__(term, binder)
         self.active: list[tuple[Value, str, str]] = []
         """What is marked at this point, with its marks and whether it is."""
@@ -100,7 +91,7 @@ class SetSource(SourceText):
         else:
             ranks = f.ranks if f.ranks_of_other is None else f.ranks_of_other
             right = f"int64({self.array(ranks)}[x{f.position}])" if len(ranks) else f"x{f.position}"
-        return f"{left} {_OPERATORS[f.operator]} {right}"
+        return f"{left} {BY_CODE[f.operator].source} {right}"
 
     def holds(self, extender: BoundExtender) -> str:
         found = self.slice_of(List(self.tries.number(extender.trie), extender.key, extender.after))

@@ -20,7 +20,7 @@ from bigjoin.index.trie import Trie
 from bigjoin.joins.bind import Binder
 from bigjoin.joins.stages import SetOf, bind_nest
 from bigjoin.kernels.walk import own_positions
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Nest
 
 _HEADER = """from numpy import int64
 
@@ -61,7 +61,7 @@ class Value:
 class SourceText:
     """A function in the making, for a nest that is bound to an index."""
 
-    def __init__(self, term: Term, binder: Binder) -> None:
+    def __init__(self, term: Nest, binder: Binder) -> None:
         self.binder = binder
         self.root, self.tries, self.below = bind_nest(term, binder)
         self.loops = len(list(term.root.walk()))

@@ -15,7 +15,7 @@ from bigjoin.joins.after import After
 from bigjoin.joins.bind import Binder, BoundExtender
 from bigjoin.joins.constraints import Condition
 from bigjoin.kernels.compare import NOT_EQUAL
-from bigjoin.query.nest import Loop, Term
+from bigjoin.query.nest import Loop, Nest
 from bigjoin.query.plan import Extender, ordered_pairs
 from bigjoin.query.read import Version
 
@@ -124,7 +124,7 @@ class Tries:
         return len(self.all) - 1
 
 
-def bind_nest(term: Term, binder: Binder) -> tuple[BoundLoop, Tries, Pairs]:
+def bind_nest(term: Nest, binder: Binder) -> tuple[BoundLoop, Tries, Pairs]:
     """Bind the loops of a term, and find the stages of their sets."""
     tries = Tries()
     place = binder.order.index

@@ -27,7 +27,7 @@ from bigjoin.joins.batched import Batched
 from bigjoin.joins.bind import Output, outputs
 from bigjoin.joins.compiled import Counting, Listing, Range, Rows
 from bigjoin.kernels.jit import compilations
-from bigjoin.query.nest import CountPlan, Term
+from bigjoin.query.nest import CountPlan, Nest
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark.matches import file_writer, in_microseconds, schema_of
@@ -58,7 +58,7 @@ Task = Callable[[int], Iterator[pa.RecordBatch]]
 class Job:
     """A nest over an index that finds matches, cut for tasks: what each task needs to know, and all that travels to it."""
 
-    nest: Term | Plan
+    nest: Nest | Plan
     """Loops to compile, or the plan if they are too large for that."""
     query: Query
     index: Index
@@ -105,7 +105,7 @@ class CountJob:
 
 
 def prepare(
-    nest: Term,
+    nest: Nest,
     query: Query,
     index: Index,
     *,

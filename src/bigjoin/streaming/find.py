@@ -27,7 +27,7 @@ from bigjoin.joins.changes import CHANGE, Signed, with_change
 from bigjoin.joins.compiled import Counting, Listing
 from bigjoin.joins.generic_join import TooManyPrefixesError
 from bigjoin.query.delta import DeltaPlan, DeltaQuery
-from bigjoin.query.nest import Term
+from bigjoin.query.nest import Nest
 from bigjoin.query.query import Query
 from bigjoin.spark import results
 from bigjoin.spark.job import Job, worker_count
@@ -116,7 +116,7 @@ class FindChanges:
                 return False
         return True
 
-    def nests(self, work: Sequence[tuple[int, bool]]) -> Iterator[tuple[Term, Query, Phase]]:
+    def nests(self, work: Sequence[tuple[int, bool]]) -> Iterator[tuple[Nest, Query, Phase]]:
         """Give the nests that are counted, if they are compiled, each with the half of the epoch that it is counted over."""
         for number, insert in work:
             dq, phase = self.plan.queries[number], Phase(begun(self.index), self.index, insert)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from bigjoin.errors import BigjoinError, shown
 from bigjoin.joins.bind import Relations
 from bigjoin.joins.sampled import expected_candidates
-from bigjoin.query.nest import Term, nest_of
+from bigjoin.query.nest import Nest, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 
@@ -19,12 +19,12 @@ SETTING = "BIGJOIN_MOST_CANDIDATES"
 """The environment variable that allows more, or fewer."""
 
 
-def term_of(plan: Plan) -> Term:
+def term_of(plan: Plan) -> Nest:
     """Return a plan as loops, each within the one before."""
-    return Term(1, nest_of(plan), plan.attributes)
+    return nest_of(plan)
 
 
-def check_work(query: Query, nests: Iterable[tuple[Term, Query, Relations]]) -> None:
+def check_work(query: Query, nests: Iterable[tuple[Nest, Query, Relations]]) -> None:
     """Refuse to count a query by nests that are expected to look at more than the most."""
     most = _most()
     expected = sum(expected_candidates(*nest) for nest in nests)

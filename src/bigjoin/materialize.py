@@ -10,7 +10,6 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +27,20 @@ from bigjoin.joins.batched import Batched
 from bigjoin.joins.compiled import Listing, Range
 from bigjoin.languages import parse
 from bigjoin.planner import plan
+from bigjoin.planner.isomorphism import automorphisms
 from bigjoin.planner.order_attributes import components
 from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.nest import nest_of
 from bigjoin.query.plan import Plan
-from bigjoin.query.query import Atom, Query
+from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.query.terms import Property
 
 RANGES = 64
 """Ranges of seeds, each of which a task joins at once."""
 
-MOST_SYMMETRIC = 5
+MAX_SYMMETRIC_COLUMNS = 5
 """Columns of which every order is looked at for symmetries."""
 
 EVERY_ORDER = 3
@@ -202,19 +202,9 @@ def _is_plain(query: Query) -> bool:
 def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
     """Return the exchanges of the head's columns that leave a plain query as it is."""
     head = [str(attribute) for attribute in query.head]
-
-    def form(atom: Atom) -> tuple[str, tuple[str, ...]]:
-        symmetric = statistics.relation(atom).symmetric
-        ends = sorted(atom.attributes[:2]) if symmetric else atom.attributes[:2]
-        return atom.relation, (*ends, *atom.attributes[2:])
-
-    atoms = {form(atom) for atom in query.atoms}
-    found = []
-    for columns in permutations(range(len(head))) if len(head) <= MOST_SYMMETRIC else [tuple(range(len(head)))]:
-        names = {head[i]: head[c] for i, c in enumerate(columns)}
-        if {form(atom.renamed(names)) for atom in query.atoms} == atoms:
-            found.append(tuple(columns))
-    return found
+    if len(head) > MAX_SYMMETRIC_COLUMNS:
+        return [tuple(range(len(head)))]
+    return sorted(tuple(head.index(names[a]) for a in head) for names in automorphisms(query, statistics))
 
 
 def check_definitions(index: Index) -> Index:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Hashable, Iterator
 
 from bigjoin.planner.draft import Draft, Part
 from bigjoin.planner.simplify import canonical
-from bigjoin.query.query import Atom, Comparison
+from bigjoin.query.query import Atom, Comparison, Query
+from bigjoin.query.statistics import Statistics
 from bigjoin.query.terms import Constant, Operand, Property, attribute_of
 
 
@@ -45,6 +46,12 @@ def _seen_from(attribute: str, part: Part, draft: Draft) -> str:
         return places
     relation = draft.statistics.relation(part)
     return f"{part.read} {part.negated} {'' if relation.symmetric or relation.symmetries else places}"
+
+
+def automorphisms(query: Query, statistics: Statistics) -> Iterator[dict[str, str]]:
+    """Give all renamings of a query's attributes that turn its parts into each other."""
+    shape = Shape(Draft(query, statistics, query.atoms, query.filters))
+    return renamings(shape, shape)
 
 
 def renaming(

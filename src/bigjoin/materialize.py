@@ -27,7 +27,7 @@ from bigjoin.joins.batched import Batched
 from bigjoin.joins.compiled import Listing, Range
 from bigjoin.languages import parse
 from bigjoin.planner import plan
-from bigjoin.planner.isomorphism import automorphisms
+from bigjoin.planner.isomorphism import renamings, shape_of
 from bigjoin.planner.order_attributes import components
 from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.query.flags import FLAGS
@@ -196,7 +196,11 @@ def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
 def _is_plain(query: Query) -> bool:
     """Tell whether a query is connected atoms and nothing else, with all attributes in its head: what plans can make use of."""
     relations = all(not atom.negated and atom.view is None for atom in query.atoms)
-    return relations and len(components(query.atoms)) == 1 and not (query.filters or query.injective or query.projects)
+    return (
+        relations
+        and len(components(atom.attributes for atom in query.atoms)) == 1
+        and not (query.filters or query.injective or query.projects)
+    )
 
 
 def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
@@ -204,7 +208,8 @@ def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
     head = [str(attribute) for attribute in query.head]
     if len(head) > MAX_SYMMETRIC_COLUMNS:
         return [tuple(range(len(head)))]
-    return sorted(tuple(head.index(names[a]) for a in head) for names in automorphisms(query, statistics))
+    shape = shape_of(query, statistics)
+    return sorted(tuple(head.index(names[a]) for a in head) for names in renamings(shape, shape))
 
 
 def check_definitions(index: Index) -> Index:

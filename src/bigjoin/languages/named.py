@@ -44,6 +44,8 @@ _FAMILIES: dict[str, tuple[int, Callable[[int], Iterable[tuple[int, int]]]]] = {
 }
 """Family -> its smallest k, and the edges of a member. A k-path and a k-star have k edges."""
 
+_MEMBER = rf"(\d+)-({'|'.join(_FAMILIES)})"
+
 
 def names() -> list[str]:
     """Return every name in use, families by their first members."""
@@ -59,7 +61,7 @@ def parse(name: str) -> Query:
     """Return the named query, whose head is a1, a2, ... and whose only relation is `edge`."""
     edges = _edges(name.casefold())
     if edges is None:
-        if re.fullmatch(r"\d+-(clique|cycle|path|star)", name.casefold()):
+        if re.fullmatch(_MEMBER, name.casefold()):
             hint = f"k-clique, k-cycle, k-path and k-star go up to k = {MAX_K}"
         else:
             hint = did_you_mean(name, names()) or f"known names: {', '.join(names())}; or write a rule: q(a,b) := edge(a,b)"
@@ -72,7 +74,7 @@ def parse(name: str) -> Query:
 def _edges(name: str) -> list[tuple[int, int]] | None:
     if name in _EDGES:
         return [(int(edge[0]), int(edge[1])) for edge in _EDGES[name].split()]
-    if match := re.fullmatch(r"(\d{1,4})-(clique|cycle|path|star)", name):
+    if (match := re.fullmatch(_MEMBER, name)) and len(match[1]) <= len(str(MAX_K)):
         k, (smallest, edges) = int(match[1]), _FAMILIES[match[2]]
         if smallest <= k <= MAX_K:
             return list(edges(k))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import TypeVar
 
 from bigjoin.planner.delta import plan_delta
 from bigjoin.planner.draft import Draft
@@ -18,6 +19,8 @@ from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
+
+_Kind = TypeVar("_Kind", Plan, Nest, CountPlan)
 
 
 def meaning(query: Query, statistics: Statistics) -> tuple[Draft, ...]:
@@ -34,23 +37,17 @@ def plan(query: Query | Draft, statistics: Statistics | None = None, *, order: t
     names = query.attributes
     if order is not None and sorted(order) != sorted(names):
         raise ValueError(f"the order {order} is not one of the attributes {names}")
-    found = _after(STATIC, query, statistics, order=order or ()).plan
-    assert isinstance(found, Plan)
-    return found
+    return _planned(Plan, _after(STATIC, query, statistics, order=order or ()))
 
 
 def count_plan(query: Query | Draft, statistics: Statistics | None = None) -> CountPlan:
     """Return the plan that counts a query's matches, without listing them all."""
-    found = _after(COUNT, query, statistics).plan
-    assert isinstance(found, CountPlan)
-    return found
+    return _planned(CountPlan, _after(COUNT, query, statistics))
 
 
 def factorized_plan(query: Query | Draft, statistics: Statistics | None = None) -> Nest:
     """Return the nest that finds prefixes of matches, each with lists of the attributes that are then independent."""
-    found = _after(FACTORIZED, query, statistics).plan
-    assert isinstance(found, Nest)
-    return found
+    return _planned(Nest, _after(FACTORIZED, query, statistics))
 
 
 def delta_plan(
@@ -79,3 +76,8 @@ def _after(
         return through(passes[passes.index(MEANING[-1]) + 1 :], replace(query, order=order))
     assert statistics is not None
     return through(passes, Draft(query, statistics, query.atoms, query.filters, order=order))
+
+
+def _planned(kind: type[_Kind], draft: Draft) -> _Kind:
+    assert isinstance(draft.plan, kind)
+    return draft.plan

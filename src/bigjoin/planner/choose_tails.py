@@ -13,6 +13,7 @@ from math import inf
 
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.estimate import Estimate
+from bigjoin.planner.order_attributes import components
 
 
 def choose_tails(draft: Draft) -> Draft:
@@ -43,17 +44,9 @@ def _tails(draft: Draft) -> tuple[str, ...]:
 
 def _starts(attributes: Sequence[str], draft: Draft) -> float:
     """Return how many of the attributes have to be listed by themselves, if atoms lead from these to all the others."""
-    left, bound, starts = list(attributes), set[str](), 0
-    while left:
-        led = [a for a in left if _leads(bound, a, draft)]
-        if not led:
-            led = [a for a in left if not _is_row(a, draft)]
-            starts += 1
-        if not led:
-            return inf
-        left.remove(led[0])
-        bound.add(led[0])
-    return starts
+    if any(_is_row(a, draft) and not _leads(attributes, a, draft) for a in attributes):
+        return inf
+    return len(components({a for a in atom.attributes if a in attributes} for atom in draft.positive) if attributes else ())
 
 
 def _leads(bound: Collection[str], attribute: str, draft: Draft) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from bigjoin.query.nest import CountPlan, Nest
 from bigjoin.query.plan import Plan, Restriction
@@ -61,6 +61,15 @@ class Draft:
     def parts(self) -> tuple[Part, ...]:
         """Everything that a match has to satisfy: atoms, filters and restrictions."""
         return (*self.atoms, *self.filters, *self.restrictions)
+
+    def with_parts(self, parts: Collection[Part]) -> Draft:
+        """Return the draft with other parts."""
+        return replace(
+            self,
+            atoms=tuple(part for part in parts if isinstance(part, Atom)),
+            filters=tuple(part for part in parts if isinstance(part, Comparison)),
+            restrictions=tuple(part for part in parts if isinstance(part, Restriction)),
+        )
 
     @property
     def attributes(self) -> tuple[str, ...]:

@@ -48,10 +48,9 @@ def _seen_from(attribute: str, part: Part, draft: Draft) -> str:
     return f"{part.read} {part.negated} {'' if relation.symmetric or relation.symmetries else places}"
 
 
-def automorphisms(query: Query, statistics: Statistics) -> Iterator[dict[str, str]]:
-    """Give all renamings of a query's attributes that turn its parts into each other."""
-    shape = Shape(Draft(query, statistics, query.atoms, query.filters))
-    return renamings(shape, shape)
+def shape_of(query: Query, statistics: Statistics) -> Shape:
+    """Return the shape of a query."""
+    return Shape(Draft(query, statistics, query.atoms, query.filters))
 
 
 def renaming(
@@ -62,10 +61,13 @@ def renaming(
 
 
 def renamings(
-    source: Shape, target: Shape, fixed: Collection[str] = (), image: tuple[str, str] | None = None
+    source: Shape, target: Shape, fixed: Collection[str] = (), image: tuple[str, str] | None = None, *, into: bool = False
 ) -> Iterator[dict[str, str]]:
-    """Give all renamings that turn the source's parts into the target's, fixing some attributes and mapping one as told."""
-    if source.invariant != target.invariant:
+    """Give all renamings that turn the source's parts into the target's, or, with `into`, into some of them.
+
+    They fix some attributes, and map one as told. No two attributes become one.
+    """
+    if not into and source.invariant != target.invariant:
         return
     given = {a: a for a in fixed} | (dict([image]) if image else {})
 
@@ -81,7 +83,7 @@ def renamings(
         attribute, *later = rest
         choices = (given[attribute],) if attribute in given else target.attributes
         for a in choices:
-            if a not in names.values() and source.colours.get(attribute) == target.colours.get(a):
+            if a not in names.values() and (into or source.colours.get(attribute) == target.colours.get(a)):
                 grown = {**names, attribute: a}
                 if holds(grown):
                     yield from search(grown, later)

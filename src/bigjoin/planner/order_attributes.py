@@ -14,7 +14,6 @@ from bigjoin.errors import DisconnectedError
 from bigjoin.planner.column_orders import in_order
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.estimate import Estimate
-from bigjoin.query.query import Atom
 
 BEAM_WIDTH = 720
 """Partial orders kept at each length: all of them up to six attributes."""
@@ -55,19 +54,19 @@ class _Entry:
         return _Entry(self.cost + work, (*self.order, attribute), self.seed)
 
 
-def components(atoms: Iterable[Atom]) -> list[set[str]]:
-    """Return the attributes of atoms in sets such that no atom joins two of them."""
+def components(scopes: Iterable[Iterable[str]]) -> list[set[str]]:
+    """Return the attributes of some scopes in sets such that no scope joins two of them."""
     found: list[set[str]] = []
-    for atom in atoms:
-        touched = [part for part in found if part & set(atom.attributes)]
+    for scope in map(set, scopes):
+        touched = [part for part in found if part & scope]
         found = [part for part in found if part not in touched]
-        found.append(set(atom.attributes).union(*touched))
+        found.append(scope.union(*touched))
     return found
 
 
 def refuse_disconnected(draft: Draft) -> Draft:
     """Raise DisconnectedError for a query that is a cross product, unless one is asked for."""
-    parts = components(draft.positive)
+    parts = components(atom.attributes for atom in draft.positive)
     if len(parts) > 1 and not draft.query.cross_product:
         shown = " and ".join("{" + ", ".join(a for a in draft.attributes if a in part) + "}" for part in parts)
         raise DisconnectedError(

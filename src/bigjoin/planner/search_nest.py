@@ -20,8 +20,6 @@ from bigjoin.planner.column_orders import extender
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.estimate import Estimate
 from bigjoin.planner.isomorphism import Shape, renaming
-from bigjoin.query.plan import Restriction
-from bigjoin.query.query import Atom, Comparison
 from bigjoin.query.read import Version
 
 FULLY_SEARCHED_ATTRIBUTES = 6
@@ -243,13 +241,7 @@ class NestSearch:
         if any(pair <= scope and part & pair for pair in self.unequal):
             return None
         mine = [p for p in self.draft.parts if scope.issuperset(p.attributes) and not part.isdisjoint(p.attributes)]
-        draft = replace(
-            self.draft,
-            atoms=tuple(p for p in mine if isinstance(p, Atom)),
-            filters=tuple(p for p in mine if isinstance(p, Comparison)),
-            restrictions=tuple(p for p in mine if isinstance(p, Restriction)),
-        )
-        return Shape(draft)
+        return Shape(self.draft.with_parts(mine))
 
 
 def _is_same(one: Shape, other: Shape, around: Attributes) -> bool:

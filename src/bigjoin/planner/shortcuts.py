@@ -7,16 +7,16 @@ The query keeps its own atoms, which decide what it means and which symmetries i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
 from bigjoin.planner.column_orders import extender, typical_length
 from bigjoin.planner.draft import Draft, Shortcut
+from bigjoin.planner.isomorphism import Shape, renamings, shape_of
 from bigjoin.planner.simplify import canonical_atom
 from bigjoin.query.plan import Extender
-from bigjoin.query.query import Atom
-from bigjoin.query.statistics import Definition
+from bigjoin.query.query import Atom, Query
 
 MAX_PLACES = 1000
 """Places of one definition that are considered."""
@@ -24,44 +24,19 @@ MAX_PLACES = 1000
 MIN_LENGTH_SAVED = 64.0
 """By how many values lists must be shorter for a further shortcut to pay off in counts, whose loops share intersections."""
 
-_Place = tuple[dict[str, str], frozenset[Atom]]
-"""What each attribute of a definition is called in a query, and which of the query's atoms the definition's atoms are."""
-
 
 def add_shortcuts(draft: Draft) -> Draft:
     """Find where definitions of materialised relations fit into the atoms."""
     found: dict[tuple[str, frozenset[Atom]], Shortcut] = {}
+    asked = Shape(draft)
     for name, relation in draft.statistics.relations.items():
         if relation.definition is not None:
-            for names, covered in islice(_places(relation.definition, draft), MAX_PLACES):
+            defined = shape_of(Query(name, relation.definition.head, relation.definition.atoms), draft.statistics)
+            for names in islice(renamings(defined, asked, into=True), MAX_PLACES):
                 atom = Atom(name, tuple(names[a] for a in relation.definition.head))
+                covered = frozenset(canonical_atom(part.renamed(names), draft) for part in relation.definition.atoms)
                 found.setdefault((name, covered), Shortcut(atom, covered))  # a symmetry of the definition finds it again
     return replace(draft, shortcuts=tuple(found.values()))
-
-
-def _places(definition: Definition, draft: Draft) -> Iterator[_Place]:
-    """Give the ways to name a definition's attributes so that its atoms are atoms of the draft, and which these are."""
-
-    def fit(left: Sequence[Atom], names: dict[str, str], used: frozenset[Atom]) -> Iterator[_Place]:
-        if not left:
-            yield names, used
-            return
-        wanted, *others = left
-        for atom in draft.positive:
-            if atom.read == wanted.read:
-                for attributes in _orders(atom, draft):
-                    grown = {**names, **dict(zip(wanted.attributes, attributes, strict=True))}
-                    agrees = all(grown[a] == b for a, b in (*names.items(), *zip(wanted.attributes, attributes, strict=True)))
-                    if agrees and len(set(grown.values())) == len(grown):  # no two attributes become one
-                        yield from fit(others, grown, used | {atom})
-
-    yield from fit(definition.atoms, {}, frozenset())
-
-
-def _orders(atom: Atom, draft: Draft) -> Iterator[tuple[str, ...]]:
-    yield atom.attributes
-    if draft.statistics.relation(atom).symmetric and atom.attributes[0] != atom.attributes[1]:
-        yield (atom.attributes[1], atom.attributes[0], *atom.attributes[2:])
 
 
 def by_shortcuts(

@@ -25,7 +25,6 @@ from bigjoin.planner.shortcuts import add_shortcuts
 from bigjoin.planner.simplify import canonical, canonical_atom
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Restriction, ordered_pairs
-from bigjoin.query.query import Atom, Comparison
 
 MAX_MERGED_ATTRIBUTES = 6
 """Attributes that inclusion and exclusion may merge: there are as many ways to do so as partitions of their set."""
@@ -226,15 +225,9 @@ def _connected_sum(block: list[str], pairs: frozenset[Unequal]) -> int:
 def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:
     """Return a draft with attributes merged, or None if it has no matches."""
     full = {a: names.get(a, a) for atom in draft.positive for a in atom.attributes}
-    parts = list(dict.fromkeys(canonical(part.renamed(full), draft) for part in draft.parts))
-    merged = replace(
-        draft,
-        atoms=tuple(part for part in parts if isinstance(part, Atom)),
-        filters=tuple(part for part in parts if isinstance(part, Comparison)),
-        restrictions=tuple(part for part in parts if isinstance(part, Restriction)),
-        first=None if draft.first is None else canonical_atom(draft.first.renamed(full), draft),
-        order=tuple(dict.fromkeys(full[a] for a in draft.order)),
-    )
+    merged = draft.with_parts(dict.fromkeys(canonical(part.renamed(full), draft) for part in draft.parts))
+    first = None if draft.first is None else canonical_atom(draft.first.renamed(full), draft)
+    merged = replace(merged, first=first, order=tuple(dict.fromkeys(full[a] for a in draft.order)))
     return None if _is_impossible(merged) else drop_implied(add_shortcuts(merged))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,9 +30,9 @@ from bigjoin.ingest.memory import from_pandas
 from bigjoin.ingest.relations import Chunked, Domain, Encoded
 from bigjoin.ingest.whole import named_apart, read_whole
 from bigjoin.paths import check_regular, is_remote
-from bigjoin.planner import count_plan, factorized_plan, plan
-from bigjoin.query.optional import branches
-from bigjoin.query.plan import Extender, Plan, Step
+from bigjoin.planner import count_plan, factorized_plan, meaning, plan
+from bigjoin.planner.draft import Draft
+from bigjoin.query.nest import nest_of
 from bigjoin.query.query import Atom, Query
 from bigjoin.spark.failures import told
 from bigjoin.spark.ingest import runner
@@ -244,8 +244,8 @@ def _orders(
     wanted: dict[str, set[tuple[int, ...]]] = {name: set(known.get(name, ())) for name in encoded.names}
     for name, columns in encoded.names.items():
         wanted[name] |= {(0, 1), (1, 0)} if len(columns) == 2 else {tuple(range(len(columns)))}
-    for branch in branches(query):
-        for relation, order in _read_orders(branch, encoded):
+    for part in meaning(query, encoded.statistics):
+        for relation, order in _read_orders(part):
             wanted[relation].add(order)
     found = {}
     for name, orders in wanted.items():
@@ -257,26 +257,14 @@ def _orders(
     return found
 
 
-def _read_orders(query: Query, encoded: Encoded) -> Iterator[tuple[str, tuple[int, ...]]]:
-    statistics = encoded.statistics
-    extenders: list[Extender] = []
-    chosen: Plan = plan(query, statistics)
-    extenders += [chosen.seed.extender, *chosen.seed.checks, *_extenders(chosen.steps)]
-    terms = list(count_plan(query, statistics).terms)
-    if not query.projects:
-        terms.append(factorized_plan(query, statistics))
-    for term in terms:
-        extenders += _extenders(loop.step for loop in term.root.walk())
-    for extender in extenders:
+def _read_orders(part: Draft) -> Iterator[tuple[str, tuple[int, ...]]]:
+    nests = [nest_of(plan(part)), *count_plan(part).terms, *([] if part.query.projects else [factorized_plan(part)])]
+    for extender in (e for nest in nests for loop in nest.root.walk() for e in loop.step.lists):
         relation, view = extender.atom.relation, extender.atom.view
         if view is None:
             yield relation, extender.columns
         elif not view.constants:
             yield relation, tuple(view.kept[c] for c in extender.columns)
-
-
-def _extenders(steps: Iterable[Step]) -> list[Extender]:
-    return [e for step in steps for e in (*step.extenders, *step.excluders, *step.checks)]
 
 
 def _open(name: str, rows: Rows, spark: SparkSession | None) -> Chunked | DataFrame:

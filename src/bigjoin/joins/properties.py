@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.values import BYTES, TEXT, Column, kind, unit
-from bigjoin.query.operators import OPERATORS, Operator
+from bigjoin.query.operators import OPERATORS, ComparisonOperator
 
 SortKeys: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -26,7 +26,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 _MAX_EXACT_FLOAT = 2**53
 
 
-def compared(operator: Operator, left: NDArray[Any], right: Any) -> Mask:
+def compared(operator: ComparisonOperator, left: NDArray[Any], right: Any) -> Mask:
     """Tell where an operator holds between arrays, or between an array and a constant."""
     return np.asarray(getattr(np, operator.function)(left, right), np.bool_)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class ComparisonOperator:
     """A comparison operator, as users write it and as every layer below carries it out."""
 
     text: str
@@ -38,12 +38,12 @@ class Operator:
 OPERATORS = {
     operator.text: operator
     for operator in (
-        Operator("<", ">", "<", reflexive=False, selectivity=0.5, function="less", code=0, source="<"),
-        Operator("<=", ">=", "<", reflexive=True, selectivity=0.5, function="less_equal", code=1, source="<="),
-        Operator(">", "<", ">", reflexive=False, selectivity=0.5, function="greater", code=2, source=">"),
-        Operator(">=", "<=", ">", reflexive=True, selectivity=0.5, function="greater_equal", code=3, source=">="),
-        Operator("!=", "!=", "!=", False, 1.0, function="not_equal", code=4, source="!=", synonyms=("<>",)),
-        Operator("=", "=", "=", True, 0.1, function="equal", code=5, source="==", synonyms=("==",)),
+        ComparisonOperator("<", ">", "<", reflexive=False, selectivity=0.5, function="less", code=0, source="<"),
+        ComparisonOperator("<=", ">=", "<", reflexive=True, selectivity=0.5, function="less_equal", code=1, source="<="),
+        ComparisonOperator(">", "<", ">", reflexive=False, selectivity=0.5, function="greater", code=2, source=">"),
+        ComparisonOperator(">=", "<=", ">", reflexive=True, selectivity=0.5, function="greater_equal", code=3, source=">="),
+        ComparisonOperator("!=", "!=", "!=", False, 1.0, function="not_equal", code=4, source="!=", synonyms=("<>",)),
+        ComparisonOperator("=", "=", "=", True, 0.1, function="equal", code=5, source="==", synonyms=("==",)),
     )
 }
 """By the text that a parsed comparison carries."""
@@ -52,6 +52,6 @@ LESS, GREATER_EQUAL, EQUAL, NOT_EQUAL = (OPERATORS[text] for text in ("<", ">=",
 BY_CODE = {operator.code: operator for operator in OPERATORS.values()}
 
 
-def spellings() -> dict[str, Operator]:
+def spellings() -> dict[str, ComparisonOperator]:
     """Return the operators by everything that users may write for them."""
     return {text: operator for operator in OPERATORS.values() for text in (operator.text, *operator.synonyms)}

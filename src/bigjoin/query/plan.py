@@ -100,9 +100,14 @@ class Step:
     filters: tuple[Comparison, ...] = ()
 
     @property
+    def lists(self) -> tuple[Extender, ...]:
+        """Everything whose lists it reads."""
+        return (*self.extenders, *self.excluders, *self.checks)
+
+    @property
     def parts(self) -> tuple[object, ...]:
         """Everything that the new attribute has to satisfy."""
-        return (*self.extenders, *self.excluders, *self.checks, *self.restrictions, *self.filters)
+        return (*self.lists, *self.restrictions, *self.filters)
 
 
 @dataclass(frozen=True, slots=True)

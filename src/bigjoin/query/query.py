@@ -8,7 +8,7 @@ from typing import Any
 
 from bigjoin.errors import QueryError, Span, did_you_mean
 from bigjoin.query.flags import FLAGS
-from bigjoin.query.operators import EQUAL, OPERATORS, Operator
+from bigjoin.query.operators import EQUAL, OPERATORS, ComparisonOperator
 from bigjoin.query.read import Read, Version, View
 from bigjoin.query.terms import Constant, Operand, Property, Term, attribute_of
 
@@ -62,7 +62,7 @@ class Comparison:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
-    def operator(self) -> Operator:
+    def operator(self) -> ComparisonOperator:
         return OPERATORS[self.op]
 
     @property

@@ -92,7 +92,7 @@ def _delta(part: Draft) -> list[str]:
 def _reads(plans: DeltaPlan) -> list[str]:
     """Return what the marks of a delta plan's relations mean."""
     text = [
-        "without a mark, atoms read the new version: first [old] has the deletions and new has not, then new has the insertions"
+        "unmarked atoms read the new version; an epoch deletes first, so [old] has what it deletes and lacks what it inserts"
         if not plans.by_updates
         else "updates are told apart by their order: [either] reads both versions, [later] is what comes after the seed's tuple"
     ]

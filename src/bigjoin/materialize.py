@@ -146,7 +146,7 @@ def _entry(name: str, asked: Query, query: Query, tries: Tries, chunks: Sequence
     """Write a relation's tries, and return its entry in the manifest."""
     head = [str(attribute) for attribute in asked.head]
     columns = tuple(range(len(head)))
-    of = {a: d for atom in asked.positive for a, d in zip(atom.attributes, statistics.of(atom).domains, strict=True)}
+    of = statistics.domains_of(asked.positive)
     domains = tuple(of[attribute] for attribute in head)
     plain = _is_plain(asked)
     same = _symmetries(asked, statistics) if plain else [columns]

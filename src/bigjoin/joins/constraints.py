@@ -141,9 +141,8 @@ def _filter(comparison: Comparison, order: tuple[str, ...], dictionary: Dictiona
         code = dictionary.code(value)
         return True if code is None else Filter(operator.code, by_code, None, code)
     # The ranks of ids below the constant (or up to it) are those below the number of such ids.
-    is_less = operator.text < operator.flipped
-    smaller = dictionary.smaller(value, or_equal=operator.reflexive == is_less)
-    return Filter((LESS if is_less else GREATER_EQUAL).code, dictionary.ranks, None, smaller)
+    smaller = dictionary.smaller(value, or_equal=operator.reflexive == operator.is_less)
+    return Filter((LESS if operator.is_less else GREATER_EQUAL).code, dictionary.ranks, None, smaller)
 
 
 def _property_filters(comparison: Comparison, order: tuple[str, ...], columns: ValuesOf) -> list[Filter | bool]:

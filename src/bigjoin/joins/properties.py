@@ -43,8 +43,7 @@ def satisfying(column: Column, op: str, bound: Any) -> Mask:
     if operator.symmetric and below != above:  # no value equals the constant
         return present & (not operator.reflexive)
     # No value lies between the neighbours, so each operator can use the one that makes it exact.
-    is_less = operator.text < operator.flipped
-    return present & compared(operator, values, above if is_less != operator.reflexive else below)
+    return present & compared(operator, values, above if operator.is_less != operator.reflexive else below)
 
 
 def joint_keys(left: Column, right: Column) -> tuple[SortKeys, SortKeys]:

@@ -153,7 +153,7 @@ class _Build(Transformer):  # type: ignore[misc]
                 return Property(attribute, name.strip('"'), self._span(token))
             case "INTEGER":
                 if len(token) > MAX_DIGITS:
-                    raise QueryError(f"a number has {MAX_DIGITS} digits at most", self._span(token), "no id has as many")
+                    raise QueryError(f"a number can have at most {MAX_DIGITS} digits", self._span(token), "no id is that long")
                 return Constant(int(token))
             case "DECIMAL":
                 return Constant(float(token))

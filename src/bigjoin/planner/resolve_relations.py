@@ -46,7 +46,7 @@ def _with_constants_once(query: Query, statistics: Statistics) -> Query:
     """Return the query with one attribute for a constant that occurs several times: `distinct` is not about equal constants."""
     if not query.injective:
         return query
-    domains = {a: d for atom in query.positive for a, d in zip(atom.attributes, statistics.of(atom).domains, strict=True)}
+    domains = statistics.domains_of(query.positive)
     names = {a: a for atom in query.atoms for a in atom.attributes}
     first: dict[tuple[str, str], str] = {}
     for f in query.filters:
@@ -88,11 +88,11 @@ def _resolved(atom: Atom, query: Query, statistics: Statistics, constants: Mappi
             columns.append(constants.get(attribute, "left out" if first == place else first))
     if len(attributes) > relation.arity and set(columns) != {"kept"}:
         hint = "bind its ends and its id by other atoms, or leave the id out"
-        raise QueryError(f"'{atom}' leaves something of an edge with an id open", atom.span, hint)
+        raise QueryError(f"'{atom}' names an edge by its id, but leaves some of its columns open", atom.span, hint)
     kept = tuple(a for a, column in zip(attributes, columns, strict=True) if a is not None and column == "kept")
     if not kept:
         hint = "name an attribute that another atom binds" if atom.negated else "name at least one column"
-        raise QueryError(f"'{atom}' says nothing about the others", atom.span, hint)
+        raise QueryError(f"'{atom}' is not joined to any other atom", atom.span, hint)
     view = atom.view if len(kept) == len(columns) else View(tuple(columns))
     return replace(atom, attributes=kept, columns=(), view=view)
 

@@ -34,6 +34,11 @@ class ComparisonOperator:
         """Whether the sides can change places. Such an operator needs no order: codes can be compared instead of values."""
         return self.flipped == self.text
 
+    @property
+    def is_less(self) -> bool:
+        """Whether it asks for smaller values on the left."""
+        return self.function.startswith("less")
+
 
 OPERATORS = {
     operator.text: operator

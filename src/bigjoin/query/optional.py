@@ -48,9 +48,9 @@ def _without(atom: Atom, query: Query) -> Atom:
 def _check(query: Query) -> None:
     """Refuse what has no clear meaning together with an optional atom."""
     if len(query.optional) > MAX_OPTIONAL_ATOMS:
-        raise QueryError(f"a query can have {MAX_OPTIONAL_ATOMS} optional atoms, not {len(query.optional)}")
+        raise QueryError(f"a query can have at most {MAX_OPTIONAL_ATOMS} optional atoms, not {len(query.optional)}")
     if query.injective:
-        raise QueryError("optional atoms do not go with distinct, unique or induced", query.optional[0].span)
+        raise QueryError("optional atoms cannot be combined with distinct, unique or induced", query.optional[0].span)
     seen = set(query.attributes)
     for atom in query.optional:
         own = set(atom.attributes) - set(query.attributes)

@@ -181,7 +181,7 @@ def validate(query: Query) -> Query:
         raise QueryError("a query needs at least one atom that is neither negated nor optional", hint="for example edge(a, b)")
     bound = tuple(dict.fromkeys((*query.attributes, *(a for atom in query.optional for a in atom.attributes))))
     if len(bound) > MAX_ATTRIBUTES:
-        raise QueryError(f"the query has {len(bound):,} attributes, and {MAX_ATTRIBUTES} at most can be planned")
+        raise QueryError(f"the query has {len(bound):,} attributes; at most {MAX_ATTRIBUTES} can be planned")
     open_ = {a for atom in query.atoms if atom.negated for a in atom.attributes if a.startswith("_")}
     for comparison in query.filters:
         unbound = [a for a in comparison.attributes if a in open_ and a not in bound]

@@ -89,6 +89,10 @@ class Statistics:
         relation = self.relation(atom)
         return relation.rows if relation.rows is not None and len(atom.attributes) > relation.arity else relation
 
+    def domains_of(self, atoms: Iterable[Atom]) -> dict[str, str]:
+        """Return the domain that each attribute of some atoms ranges over."""
+        return {a: domain for atom in atoms for a, domain in zip(atom.attributes, self.of(atom).domains, strict=True)}
+
     def is_id(self, domain: str, name: str) -> bool:
         """Tell whether a property is the id itself: `a.id` is, unless the source has a column of that name."""
         return name == "id" and name not in self.properties.get(domain, {})

@@ -26,7 +26,7 @@ from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import delta_plan, plan
-from bigjoin.query.nest import Term, nest_of
+from bigjoin.query.nest import nest_of
 from bigjoin.query.read import Version
 from bigjoin.query.statistics import assumed_graph
 from tests.dataflow import Balanced, Simulated
@@ -118,7 +118,7 @@ def on_batches(dq, phase, size, *, listing):
 
 
 def by_loops(dq, phase, size, *, listing):
-    term = Term(1, nest_of(dq.plan), dq.plan.attributes)
+    term = nest_of(dq.plan)
     with mock.patch.object(compiled, "load", interpreted):
         if not listing:
             counting = Counting(term, dq.plan.query, phase)

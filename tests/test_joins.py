@@ -200,7 +200,7 @@ def test_cover_and_packing_of_cliques_and_stars():
         ("q(a) := r(x: a, z: b)", "'r' has no column 'z'"),
         ("q(a) := r(x: a, x: b)", "an atom names a column twice"),
         ("q(a) := not r(a, b)", "at least one atom that is neither negated nor optional"),
-        ("q(a) := r(a, b), not r(_, _)", "says nothing about the others"),
+        ("q(a) := r(a, b), not r(_, _)", "is not joined to any other atom"),
         ("q(a) := r(a, b), optional r(b, c), c < a", "which may be NULL"),
         ("q(a) := r(a, b), optional r(b, c), not r(c, a)", "is about 'c', which may be NULL"),
         ("q(a) := r(a, b), optional r(c, d)", "shares no attribute with atoms that must hold"),

@@ -25,11 +25,11 @@ from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.planner.estimate import Estimate
-from bigjoin.planner.plan_count import Sums
+from bigjoin.planner.sum_nests import MAX_SEARCHED_PARTS, Sums
 from bigjoin.query.statistics import assumed_graph
 from tests.treatments import factorized, interpreted, listed, total
 
-plan_count = sys.modules["bigjoin.planner.plan_count"]  # the package has a function of this name
+sum_nests = sys.modules["bigjoin.planner.sum_nests"]
 DIRECTED, UNDIRECTED = assumed_graph(symmetric=False), assumed_graph(symmetric=True)
 
 
@@ -233,7 +233,7 @@ def test_any_choice_of_the_planner_counts_the_same(name, directed, tmp_path):
         query = parse(DOUBLE if name == "double" else name, **flags)
         wanted = batch_count(query, index)
         for _ in range(4):
-            with mock.patch.object(plan_count, "min", choose, create=True), mock.patch.multiple(Estimate, **drawn):
+            with mock.patch.object(sum_nests, "min", choose, create=True), mock.patch.multiple(Estimate, **drawn):
                 chosen = count_plan(query, index.statistics)
             assert total(chosen, index, 3) == wanted, str(chosen)
             for term in chosen.terms:
@@ -249,9 +249,9 @@ def test_any_choice_of_the_planner_counts_the_same(name, directed, tmp_path):
 def test_planning_looks_at_few_choices(name):
     for flags in ({}, {"distinct": True}, {"unique": True}):
         sums = Sums()
-        with mock.patch.object(plan_count, "Sums", return_value=sums):
+        with mock.patch.object(sum_nests, "Sums", return_value=sums):
             assert count_plan(parse(name, **flags), UNDIRECTED).terms
-        assert sums.looked_at < 4 * plan_count.MOST
+        assert sums.searched < 4 * MAX_SEARCHED_PARTS
 
 
 def test_ranges_cut_hubs_and_cover_all_seeds_once(tmp_path):

@@ -26,7 +26,7 @@ from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
 from bigjoin.joins import compiled, source_text
 from bigjoin.languages import parse
-from bigjoin.planner import count_plan, delta_plan, factorized_plan, plan
+from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
 from bigjoin.query.statistics import assumed_graph
 from bigjoin.spark import shared
 from bigjoin.spark.strategy import Ask
@@ -60,7 +60,7 @@ def on_batches(monkeypatch):
 
 
 def counted(question, index):
-    job = shared.count_job(Ask(question.query, index), 2)
+    job = shared.count_job(Ask(meaning(question.query, index.statistics)[0], index), 2)
     parts = [zip(job.program.bind(index), ranges, strict=True) for ranges in job.ranges]
     total = sum(times * found.count(mine) for part in parts for (times, found), mine in part)
     assert total % job.program.divisor == 0
@@ -68,7 +68,7 @@ def counted(question, index):
 
 
 def listed(question, index, *, factorized=False):
-    job = shared.list_job(Ask(question.query, index, batch_size=3, factorized=factorized), 2)
+    job = shared.list_job(Ask(meaning(question.query, index.statistics)[0], index, batch_size=3, factorized=factorized), 2)
     batches = [batch for task in range(len(job.ranges)) for batch in shared._decoded(job, task, None)]
     lists = {
         name

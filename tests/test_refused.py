@@ -257,9 +257,9 @@ def test_large_files_with_line_breaks_in_quotes_are_read_whole(tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (f"q(a,b) := edge(a,b), a < {'9' * 5000}", {}, "a number has 600 digits at most"),
-        (f"q(a) := edge(a,-{'9' * 5000})", {}, "a number has 600 digits at most"),
-        ("triangle", {"where": f"a1 > {'1' * 601}"}, "a number has 600 digits at most"),
+        (f"q(a,b) := edge(a,b), a < {'9' * 5000}", {}, "a number can have at most 600 digits"),
+        (f"q(a) := edge(a,-{'9' * 5000})", {}, "a number can have at most 600 digits"),
+        ("triangle", {"where": f"a1 > {'1' * 601}"}, "a number can have at most 600 digits"),
         ("q(a,b,e) := edge(a,b,e), e.t = '\ud800'", {}, "the query holds bytes that are not UTF-8"),
         ("triangle", {"where": "a1 = '\udcff'"}, "the query holds bytes that are not UTF-8"),
         ("q(a,b) := edge(a,b)\0", {}, "the query cannot be read: unexpected"),

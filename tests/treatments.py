@@ -22,7 +22,7 @@ from bigjoin.joins.operators import WORTH_COUNTING
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
-from bigjoin.query.nest import CountPlan, Term, nest_of
+from bigjoin.query.nest import CountPlan, Nest, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.terms import Constant, Property
@@ -131,7 +131,7 @@ def balanced(plan: Plan, index: Index, folder: str, options: dict, wanted: list[
 
 def listed(chosen: Plan, index: Index, *, size: int, parts: int) -> list[tuple]:
     """The rows of a plan by loops, at most `size` at a time."""
-    return _listed(Term(1, nest_of(chosen), chosen.attributes), chosen.query, index, size, parts, factorized=False)
+    return _listed(nest_of(chosen), chosen.query, index, size, parts, factorized=False)
 
 
 def factorized(query: Query, index: Index, *, size: int = 1000, parts: int = 1) -> list[tuple]:
@@ -139,7 +139,7 @@ def factorized(query: Query, index: Index, *, size: int = 1000, parts: int = 1) 
     return _listed(factorized_plan(query, index.statistics), query, index, size, parts, factorized=True)
 
 
-def _listed(term: Term, query: Query, index: Index, size: int, parts: int, *, factorized: bool) -> list[tuple]:
+def _listed(term: Nest, query: Query, index: Index, size: int, parts: int, *, factorized: bool) -> list[tuple]:
     found = []
     with mock.patch.object(compiled, "load", interpreted):
         listing = Listing(term, query, index, factorized=factorized)
@@ -174,7 +174,7 @@ def local(question: Question, spelling: str, index: Index, *, batch_size: int = 
 
 def counted(chosen: Plan, index: Index, *, parts: int = 1) -> tuple[int, int]:
     """The count by loops: by those of a plan, and by the cheapest nests."""
-    as_planned = CountPlan(chosen.query, (Term(1, nest_of(chosen), chosen.attributes),))
+    as_planned = CountPlan(chosen.query, (nest_of(chosen),))
     return total(as_planned, index, parts), total(count_plan(chosen.query, index.statistics), index, parts)
 
 

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from math import log2
+from textwrap import indent
 from typing import Any
 
-from bigjoin.planner import count_plan, delta_plan, factorized_plan, plan
+from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
 from bigjoin.planner.agm import agm_bound, cover_number, packing_number
-from bigjoin.planner.resolve_relations import resolve_relations
+from bigjoin.planner.draft import Draft
 from bigjoin.query.delta import DeltaPlan
-from bigjoin.query.optional import branches
+from bigjoin.query.flags import FLAGS
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics, assumed_graph
 from bigjoin.query.terms import Property, attribute_of
-
-_MEANING = {
-    (False, False, False): "every binding of the attributes that satisfies the atoms (homomorphisms)",
-    (True, False, False): "bindings whose vertices differ",
-    (True, True, False): "bindings whose vertices differ, one for each class under the query's automorphisms",
-    (True, False, True): "bindings whose vertices differ, with no other edge among them",
-    (True, True, True): "bindings whose vertices differ, with no other edge among them, one for each class under the "
-    "query's automorphisms",
-}
 
 
 def explain(
@@ -34,23 +26,22 @@ def explain(
     strategy: str | None = None,
     stats: dict[str, Any] | None = None,
 ) -> str:
-    """Return the explanation of a query, as text, and of its delta queries; without statistics, a middling graph is assumed."""
+    """Return the explanation of a query and of its delta queries; without statistics, a mid-sized graph is assumed."""
     terms = [*query.head, *(term for comparison in query.filters for term in comparison.properties)]
     properties = [term.name for term in terms if isinstance(term, Property)]
     known = statistics or assumed_graph(symmetric=undirected, properties=properties)
-    parts = [resolve_relations(branch, known) for branch in branches(query)]
-    read = {atom.read: atom for atom in parts[0].positive}
-    lines = [str(query), "", f"matches: {_MEANING[query.injective, query.unique, query.induced]}"]
+    parts = meaning(query, known)
+    read = {atom.read: atom for atom in parts[0].query.positive}
+    lines = [str(query), "", f"matches: {_matches(query)}"]
     if any(known.of(atom).symmetric for atom in read.values()):
         lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
     for number, part in enumerate(parts, start=1):
-        lines += ["", f"part {number} of {len(parts)}: {part}"] if len(parts) > 1 else []
-        chosen = plan(part, known)
-        lines += [*_rewriting(part, chosen, known), "", str(chosen), "", "a count is"]
-        lines += [f"  {line}" for line in str(count_plan(part, known)).splitlines()]
+        lines += ["", f"part {number} of {len(parts)}: {part.query}"] if len(parts) > 1 else []
+        chosen = plan(part)
+        lines += [*_rewriting(part, chosen), "", str(chosen), "", "a count is", indent(str(count_plan(part)), "  ")]
         if not (query.projects or query.optional):
-            lines += ["", _factorized(part, known)]
-        lines += ["", *_delta(part, known)] if delta else []
+            lines += ["", _factorized(part)]
+        lines += ["", *_delta(part)] if delta else []
     if any("code(" in line for line in lines):
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
     if statistics is not None:
@@ -63,7 +54,7 @@ def explain(
             lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
         what = "bindings of what must hold" if query.optional else "matches"
         lines.append(f"AGM bound: {agm_bound(query, statistics):,.0f} {what} at most")
-    cover, packing = cover_number(parts[0]), packing_number(parts[0])
+    cover, packing = cover_number(parts[0].query), packing_number(parts[0].query)
     lines.append(f"fractional edge cover number {cover:g}, edge packing number {packing:g}")
     if strategy is not None:
         lines.append(f"strategy: {strategy}")
@@ -72,20 +63,28 @@ def explain(
     return "\n".join(lines)
 
 
-def _factorized(query: Query, statistics: Statistics) -> str:
+def _matches(query: Query) -> str:
+    """Say what the flags make a match."""
+    if not query.injective:
+        return "every binding of the attributes that satisfies the atoms (homomorphisms)"
+    added = (flag.meaning for flag in reversed(FLAGS) if getattr(query, flag.name))
+    return "bindings whose vertices differ" + "".join(added)
+
+
+def _factorized(part: Draft) -> str:
     """Return which columns of factorized matches are lists: that follows from the query alone."""
-    tails = factorized_plan(query, statistics).tails
-    lists = [attribute_of(term) in tails for term in query.head]
-    columns = (f"list of {name}" if is_list else name for name, is_list in zip(query.columns, lists, strict=True))
+    tails = factorized_plan(part).tails
+    terms = zip(part.query.columns, part.query.head, strict=True)
+    columns = (f"list of {name}" if attribute_of(term) in tails else name for name, term in terms)
     return f"factorized, a row has {', '.join(columns)}"
 
 
-def _delta(query: Query, statistics: Statistics) -> list[str]:
+def _delta(part: Draft) -> list[str]:
     """Return the delta queries, to list what updates change and to count it."""
-    listed, counted = (delta_plan(query, statistics, listing=way) for way in (True, False))
     lines: list[str] = []
-    for plans, what in ((listed, "updates change the matches by"), (counted, "and their number by")):
-        lines += [what, *(f"  {line}" for line in str(plans).splitlines())]
+    for listing, what in ((True, "updates change the matches by"), (False, "and their number by")):
+        plans = delta_plan(part.query, part.statistics, listing=listing)
+        lines += [what, indent(str(plans), "  ")]
         lines += [line for line in _reads(plans) if line not in lines]
     return lines
 
@@ -93,7 +92,7 @@ def _delta(query: Query, statistics: Statistics) -> list[str]:
 def _reads(plans: DeltaPlan) -> list[str]:
     """Return what the marks of a delta plan's relations mean."""
     text = [
-        "without a mark, atoms read the new version: first [old] has the deletions and new has not, then new has the insertions"
+        "unmarked atoms read the new version; an epoch deletes first, so [old] has what it deletes and lacks what it inserts"
         if not plans.by_updates
         else "updates are told apart by their order: [either] reads both versions, [later] is what comes after the seed's tuple"
     ]
@@ -102,28 +101,26 @@ def _reads(plans: DeltaPlan) -> list[str]:
     return text
 
 
-def _rewriting(query: Query, chosen: Plan, statistics: Statistics) -> list[str]:
-    """Return what a query becomes where its plan reads materialised relations, and what these are."""
+def _rewriting(part: Draft, chosen: Plan) -> list[str]:
+    """Return what a query becomes if its plan reads materialised relations, and what these are."""
     steps = [e for step in chosen.steps for e in (*step.extenders, *step.checks)]
     read = dict.fromkeys(e.atom for e in (chosen.seed.extender, *chosen.seed.checks, *steps) if not e.atom.negated)
-    stored = {str(atom.read): statistics.relation(atom) for atom in read}
-    stored = {name: relation for name, relation in stored.items() if relation.definition is not None}
-    if not stored:
-        return []
-    lines = ["", f"rewritten: {query.name}({', '.join(map(str, query.head))}) := {', '.join(map(str, read))}"]
+    stored = {str(atom.read): part.statistics.relation(atom) for atom in read}
+    lines = []
     for name, relation in stored.items():
-        assert relation.definition is not None
-        body = ", ".join(map(str, relation.definition.atoms))
-        lists = max(relation.lists.values(), key=lambda entry: entry.typical)
-        lines.append(
-            f"with the stored {name}({', '.join(relation.definition.head)}) := {body}: {relation.tuples:,} tuples, "
-            f"lists of {lists.typical:,.0f} where one is read, {lists.longest:,} the longest"
-        )
-    return lines
+        if relation.definition is not None:
+            body = ", ".join(map(str, relation.definition.atoms))
+            lists = max(relation.lists.values(), key=lambda entry: entry.typical)
+            lines.append(
+                f"with the stored {name}({', '.join(relation.definition.head)}) := {body}: {relation.tuples:,} tuples, "
+                f"lists of {lists.typical:,.0f} where one is read, {lists.longest:,} the longest"
+            )
+    rule = f"{part.query.name}({', '.join(map(str, part.query.head))}) := {', '.join(map(str, read))}"
+    return ["", f"rewritten: {rule}", *lines] if lines else []
 
 
 def _analysis(stats: dict[str, Any]) -> list[str]:
-    """Return what each step did as a table, and below it what the run took."""
+    """Return what each step did as a table, and what the execution took."""
     spread = "exchanges" in stats
     rows: list[tuple[str, ...]] = [("step" if spread else "sum", "over", "candidates", "prefixes")]
     for number, step in enumerate(stats["steps"]):
@@ -142,7 +139,7 @@ def _analysis(stats: dict[str, Any]) -> list[str]:
 
 
 def _spread(stats: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return the figures of a run with exchanges: the paper's rounds, communication, load and memory."""
+    """Return the figures of an execution with exchanges: the paper's rounds, communication, load and memory."""
     load, index, waiting = stats["load"], stats["index_tuples"], stats["waiting"]
     rows: list[tuple[str, ...]] = [
         ("rounds", f"{stats['rounds']:,}"),
@@ -160,24 +157,20 @@ def _spread(stats: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
     if "balance" in stats:
         balance, workers = stats["balance"], stats["workers"]
+        lookups = balance["lookups"]
+        needed = max(workers, log2(max(2.0, balance["input"] * max(1.0, stats["agm"]))))
         rows += [
             ("B, candidates of a batch at most", f"{balance['batch']:,}"),
-            ("B' / w, where theorem 3.4 asks for", f"{balance['batch'] / workers**2:,.0f}, {_least(stats, workers):,.0f}"),
+            ("B' / w, where theorem 3.4 asks for", f"{balance['batch'] / workers**2:,.0f}, {needed:,.0f}"),
             ("dealt to one worker more than to another", f"{balance['dealt']:,}"),
-            ("requests to a worker in a full batch, of B' or the mean", _or_none(balance["lookups"])),
+            (
+                "requests to a worker in a full batch, of B' or the mean",
+                "no batch was full" if lookups is None else f"{lookups:.2f}",
+            ),
             ("prefixes that a batch gave a step, of B", f"{balance['new']:.2f}"),
             ("prefixes waiting at a step, of B", f"{balance['waiting']:.2f}"),
         ]
     return rows
-
-
-def _or_none(figure: float | None) -> str:
-    return "no batch was full" if figure is None else f"{figure:.2f}"
-
-
-def _least(stats: dict[str, Any], workers: int) -> float:
-    """Return what theorem 3.4 asks of B' / w, so that no worker is asked much more than others."""
-    return max(workers, log2(max(2.0, stats["balance"]["input"] * max(1.0, stats["agm"]))))
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

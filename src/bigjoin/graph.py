@@ -18,6 +18,7 @@ from bigjoin.index.directory import VERTEX, Index
 from bigjoin.indexing import build_index, run_for, undirected_copy
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.materialize import check_definitions, materialize
+from bigjoin.planner import meaning
 from bigjoin.query.query import Query
 from bigjoin.spark.count_here import count_here, is_small
 from bigjoin.spark.failures import told
@@ -30,7 +31,7 @@ from bigjoin.streaming.monitor import Monitor, Observer
 from bigjoin.streaming.update_files import read_file
 from bigjoin.streaming.watched import Watchable, Watched, watchable
 from bigjoin.streaming.window import Window
-from bigjoin.verbs import Verbs, meaning
+from bigjoin.verbs import Verbs
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -276,7 +277,7 @@ class Graph(Verbs):
         first = next((one.query for one in watched.values()), None)
         if strategy != "auto" or first is None:
             return "shared" if strategy == "auto" else strategy
-        return self._choose(meaning(first, self.index.base)[0], self.index.base, strategy, workers=workers)[0]
+        return self._choose(meaning(first, self.index.base.statistics)[0], self.index.base, strategy, workers=workers)[0]
 
     def close(self) -> None:
         """Remove the scratch index, if this graph owns one, and results. Frames from `find` cannot be read afterwards."""

@@ -10,7 +10,6 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,11 @@ from bigjoin.joins.compiled import Range
 from bigjoin.joins.executable import ListProgram
 from bigjoin.languages import parse
 from bigjoin.planner import plan
+from bigjoin.planner.isomorphism import renamings, shape_of
 from bigjoin.planner.order_attributes import components
 from bigjoin.planner.resolve_relations import resolve_relations
-from bigjoin.query.query import Atom, Query
+from bigjoin.query.flags import FLAGS
+from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.query.terms import Property
 from bigjoin.storage.arrays import save_new
@@ -41,8 +42,6 @@ MAX_SYMMETRIC_COLUMNS = 5
 """Up to so many columns, every order of them is looked at for symmetries."""
 MAX_COLUMNS_IN_EVERY_ORDER = 3
 """Up to so many columns, a trie is entered under every order that it serves; beyond, there are too many to look through."""
-
-_FLAGS = ("distinct", "unique", "induced", "cross_product")
 
 
 def materialize(
@@ -135,7 +134,7 @@ def _entry(
     """Write a relation's tries, and return its entry in the manifest."""
     head = [str(attribute) for attribute in asked.head]
     columns = tuple(range(len(head)))
-    of = {a: d for atom in asked.positive for a, d in zip(atom.attributes, statistics.of(atom).domains, strict=True)}
+    of = statistics.domains_of(asked.positive)
     domains = tuple(of[attribute] for attribute in head)
     plain = _is_plain(asked)
     same = _symmetries(asked, statistics) if plain else [columns]
@@ -162,9 +161,9 @@ def _entry(
 
 
 def _definition(name: str, asked: Query, query: Query) -> DefinitionEntry:
-    """Return what the manifest says of a query: its text, and the atoms that plans match, where they can use it."""
-    rule = replace(query, name=name, distinct=False, unique=False, induced=False, deduplicate=False)
-    definition = DefinitionEntry(str(rule), tuple(flag for flag in _FLAGS if getattr(query, flag)))
+    """Return what the manifest says of a query: its text, and what plans read, where they can make use of it."""
+    rule = replace(query, name=name).with_flags({flag.name: False for flag in FLAGS})
+    definition = DefinitionEntry(str(rule), tuple(flag.name for flag in FLAGS if flag.stored and getattr(query, flag.name)))
     if not _is_plain(asked):
         return definition
     atoms = tuple((atom.relation, *atom.attributes) for atom in asked.atoms)
@@ -186,25 +185,20 @@ def _orders(width: int, *, plain: bool) -> Iterator[tuple[int, ...]]:
 def _is_plain(query: Query) -> bool:
     """Tell whether a query is connected atoms and nothing else, with all attributes in its head, so that plans can use it."""
     relations = all(not atom.negated and atom.view is None for atom in query.atoms)
-    return relations and len(components(query.atoms)) == 1 and not (query.filters or query.injective or query.projects)
+    return (
+        relations
+        and len(components(atom.attributes for atom in query.atoms)) == 1
+        and not (query.filters or query.injective or query.projects)
+    )
 
 
 def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
     """Return the permutations of the head's columns that leave a plain query unchanged."""
     head = [str(attribute) for attribute in query.head]
-
-    def form(atom: Atom) -> tuple[str, tuple[str, ...]]:
-        symmetric = statistics.relation(atom).symmetric
-        ends = sorted(atom.attributes[:2]) if symmetric else atom.attributes[:2]
-        return atom.relation, (*ends, *atom.attributes[2:])
-
-    atoms = {form(atom) for atom in query.atoms}
-    found = []
-    for columns in permutations(range(len(head))) if len(head) <= MAX_SYMMETRIC_COLUMNS else [tuple(range(len(head)))]:
-        names = {head[i]: head[c] for i, c in enumerate(columns)}
-        if {form(atom.renamed(names)) for atom in query.atoms} == atoms:
-            found.append(tuple(columns))
-    return found
+    if len(head) > MAX_SYMMETRIC_COLUMNS:
+        return [tuple(range(len(head)))]
+    shape = shape_of(query, statistics)
+    return sorted(tuple(head.index(names[a]) for a in head) for names in renamings(shape, shape))
 
 
 def check_definitions(index: Index) -> Index:

@@ -28,9 +28,9 @@ from bigjoin.indexing import MAX_BYTES_READ_HERE, MAX_ROWS_INDEXED_HERE
 from bigjoin.ingest.files import named_apart, read_whole
 from bigjoin.ingest.relations import Domain, Encoded, encode
 from bigjoin.ingest.table import Table
-from bigjoin.planner import count_plan, factorized_plan, plan
-from bigjoin.query.optional import branches
-from bigjoin.query.plan import Extender, Plan, Step
+from bigjoin.planner import count_plan, factorized_plan, meaning, plan
+from bigjoin.planner.draft import Draft
+from bigjoin.query.nest import nest_of
 from bigjoin.query.query import Atom, Query
 from bigjoin.spark.failures import told
 from bigjoin.spark.ingest import runner
@@ -229,8 +229,8 @@ def _orders(query: Query, encoded: Encoded, known: Mapping[str, tuple[ColumnOrde
     for name, relation in encoded.relations.items():
         width = len(relation.columns)
         wanted[name] |= {(0, 1), (1, 0)} if width == 2 else {tuple(range(width))}
-    for branch in branches(query):
-        for name, order in _read_orders(branch, encoded):
+    for part in meaning(query, encoded.statistics):
+        for name, order in _read_orders(part):
             wanted[name].add(order)
     found = {}
     for name, orders in wanted.items():
@@ -242,26 +242,14 @@ def _orders(query: Query, encoded: Encoded, known: Mapping[str, tuple[ColumnOrde
     return found
 
 
-def _read_orders(query: Query, encoded: Encoded) -> Iterator[tuple[str, ColumnOrder]]:
-    statistics = encoded.statistics
-    extenders: list[Extender] = []
-    chosen: Plan = plan(query, statistics)
-    extenders += [chosen.seed.extender, *chosen.seed.checks, *_extenders(chosen.steps)]
-    terms = list(count_plan(query, statistics).terms)
-    if not query.projects:
-        terms.append(factorized_plan(query, statistics))
-    for term in terms:
-        extenders += _extenders(loop.step for loop in term.root.walk())
-    for extender in extenders:
+def _read_orders(part: Draft) -> Iterator[tuple[str, ColumnOrder]]:
+    nests = [nest_of(plan(part)), *count_plan(part).terms, *([] if part.query.projects else [factorized_plan(part)])]
+    for extender in (e for nest in nests for loop in nest.root.walk() for e in loop.step.lists):
         relation, view = extender.atom.relation, extender.atom.view
         if view is None:
             yield relation, extender.columns
         elif not view.constants:
             yield relation, tuple(view.kept[c] for c in extender.columns)
-
-
-def _extenders(steps: Iterable[Step]) -> list[Extender]:
-    return [e for step in steps for e in (*step.extenders, *step.excluders, *step.checks)]
 
 
 def _open(name: str, given: TableLike, spark: SparkSession | None) -> Table | DataFrame:

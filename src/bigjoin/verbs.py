@@ -22,10 +22,9 @@ from bigjoin.index.directory import Index
 from bigjoin.joins.bind import bind
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.output import assemble, check_target, staging
-from bigjoin.planner import plan
+from bigjoin.planner import meaning, plan
 from bigjoin.planner.agm import agm_bound
-from bigjoin.planner.resolve_relations import resolve_relations
-from bigjoin.query.optional import branches
+from bigjoin.planner.draft import Draft
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark.choose import choose
@@ -151,7 +150,7 @@ class Verbs(ABC):
             with Held() as held:
                 number = self._find(asked, self._strategy(asked), held).count()
         else:
-            number = int(self._exists(asked))
+            number = int(self.exists(asked.query, strategy=asked.strategy, workers=first.workers, batch_size=first.batch_size))
         seconds, workers = time.perf_counter() - started, first.workers or parallelism(self.spark)
         stats = {
             "rounds": 1,
@@ -180,7 +179,7 @@ class Verbs(ABC):
         return self._exists(self._ask(first, strategy=strategy, workers=workers, batch_size=batch_size, limit=1))
 
     def _exists(self, asked: _Asked) -> bool:
-        first = replace(asked.parts[0], query=_some(asked.parts[0].query), limit=1)
+        first = replace(asked.parts[0], limit=1)
         with Held() as held:
             return self._strategy(asked).find(first, held).count() > 0
 
@@ -325,7 +324,7 @@ class Verbs(ABC):
         """Return the plan for a query; raise QueryError, before anything runs, if it does not fit."""
         asked = _query(query, flags)
         index = self._index_for(asked)
-        plans = [plan(part, index.statistics) for part in meaning(asked, index)]
+        plans = [plan(part) for part in meaning(asked, index.statistics)]
         for chosen in plans:
             bind(chosen, index)
         return plans[0]
@@ -351,7 +350,7 @@ class Verbs(ABC):
         index = self._index_for(query)
         if not index.path.exists():
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
-        parts = meaning(query, index)
+        parts = meaning(query, index.statistics)
         chosen, why = self._choose(parts[0], index, strategy, workers=workers, factorized=factorized)
         is_distinct = query.deduplicate and query.projects
         wanted = None if is_distinct else limit
@@ -359,14 +358,14 @@ class Verbs(ABC):
         return _Asked(query, asks, chosen, why, limit, is_distinct)
 
     def _choose(
-        self, query: Query, index: Index, strategy: StrategyName, *, workers: int | None, factorized: bool = False
-    ) -> tuple[str, str]:
-        """Return the strategy for a query, and why."""
+        self, part: Draft, index: Index, strategy: StrategyName, *, workers: int | None, factorized: bool = False
+    ) -> tuple[StrategyName, str]:
+        """Return the strategy for a query, given what it means, and why."""
         if strategy != "auto":
             return strategy, "as asked for"
         if factorized:
             return "shared", "which alone finds factorized matches"
-        return choose(self._session, index, partial(plan, query, index.statistics), workers)
+        return choose(self._session, index, partial(plan, part), workers)
 
     def _strategy(self, asked: _Asked) -> Strategy:
         """Return the strategy that answers a query, in this session."""
@@ -381,16 +380,11 @@ class _Asked:
 
     query: Query
     parts: tuple[Ask, ...]
-    strategy: str
+    strategy: StrategyName
     why: str
     limit: int | None
     is_distinct: bool
     """Whether rows that are equal count once."""
-
-
-def meaning(query: Query, index: Index) -> list[Query]:
-    """Return the queries that a query is the sum of, with atoms in the order of what they read."""
-    return [resolve_relations(branch, index.statistics) for branch in branches(query)]
 
 
 def _query(query: str | Query, flags: Flags) -> Query:

@@ -13,6 +13,7 @@ import click
 
 from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, STRATEGY_HELP, RunOptions
 from bigjoin.languages import Flags
+from bigjoin.query.flags import FLAGS
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -117,15 +118,6 @@ def _flag(name: str, text: str) -> Decorator:
     return click.option(f"--{name.replace('_', '-')}", is_flag=True, help=text)
 
 
-_FLAG_HELP = {
-    "distinct": "The vertices of a match differ.",
-    "unique": "Distinct, and one match for each subgraph (class under automorphisms).",
-    "induced": "Distinct, and no other edge among the vertices of a match.",
-    "cross_product": "Allow a query whose parts share no attribute.",
-    "deduplicate": "Each row once, if the head leaves attributes out.",
-}
-"""Flag of a query -> help of the option with the same name."""
-
 _STRATEGY = " ".join(f"{name}: {text}." for name, text in STRATEGY_HELP.items())
 _WORKERS = (
     "The number of tasks [default: the cores]; under strategies that exchange prefixes, the number of owners of keys "
@@ -143,7 +135,7 @@ _SHARED: dict[str, Decorator] = {
     "source": click.argument("source", required=False),
     "directory": click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)),
     "undirected": _flag("undirected", "Read edges in both directions and drop loops."),
-    **{name: _flag(name, text) for name, text in _FLAG_HELP.items()},
+    **{flag.name: _flag(flag.name, flag.help) for flag in FLAGS},
     "where": click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
     "select": click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
     "relations": named_option("--relation", "relations", "PATH", text=_RELATION),
@@ -161,7 +153,7 @@ _SHARED: dict[str, Decorator] = {
 """The arguments and options that several commands have, by the name of their value."""
 
 _OUTPUT_OPTIONS = ("as_json", "quiet")
-_QUERY_OPTIONS = ("undirected", *_FLAG_HELP, "where", "select")
+_QUERY_OPTIONS = ("undirected", *(flag.name for flag in FLAGS), "where", "select")
 _RUN_OPTIONS = ("strategy", "workers", "batch_size", "master", "conf", "no_verify")
 
 query_options = with_options(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.packing import Arrays
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.joins.constraints import Window
+from bigjoin.joins.constraints import Bounds
 from bigjoin.joins.extender import BoundExtender
 from bigjoin.kernels.lookups import (
     aggregate,
@@ -66,7 +66,7 @@ class CountLookup:
 
     verb: ClassVar[str] = "count"
     extender: BoundExtender
-    window: Window
+    window: Bounds
     number: int
     """Of the extender, in its step."""
     proposer: None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bigjoin.index.entries import DefinitionEntry, Manifest, RelationEntry
 from bigjoin.query.query import Atom
-from bigjoin.query.statistics import GRAPH, Definition, RelationStatistics, Statistics
+from bigjoin.query.statistics import EDGE_COLUMNS, Definition, RelationStatistics, Statistics
 
 
 def statistics_of(manifest: Manifest) -> Statistics:
@@ -25,7 +25,7 @@ def _relation(entry: RelationEntry) -> RelationStatistics:
         lists={columns: order.lists for columns, order in entry.orders.items()},
         catalogue=entry.catalogue,
         rows=None if entry.rows is None else _relation(entry.rows),
-        columns=entry.columns or (GRAPH if len(entry.domains) == 2 else ()),
+        columns=entry.columns or (EDGE_COLUMNS if len(entry.domains) == 2 else ()),
         symmetries=entry.symmetries,
         materialized=entry.is_stored_result,
         definition=_definition(entry.definition),

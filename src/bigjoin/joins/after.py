@@ -1,7 +1,7 @@
-"""Which tuples of a delta come after the seed's, where updates are told apart by their order.
+"""Which tuples of a delta come after the seed's, if delta queries tell updates apart by their order.
 
-The order of tuples is that of their columns (of the pair, smaller code first, if the relation is symmetric). So of any sorted
-list, whose other columns are bound, the values that make a later tuple are those from some code on.
+Tuples are ordered by their columns (in a symmetric relation, with the smaller code of the pair first). So in any sorted list,
+whose other columns are bound, the values that make a later tuple are those from some code on.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
 
-FAR = "(1 << 62)"
+NO_CODE = "(1 << 62)"
+"""A bound above all codes, in generated source."""
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Where in a prefix the seed's tuple stands, and the bound columns of another; the lists hold its last column."""
+    """Where a prefix holds the seed's tuple, and the bound columns of another tuple, whose last column is in the lists."""
 
     seed: tuple[int, ...]
     known: tuple[tuple[int, int], ...]
@@ -27,7 +28,7 @@ class After:
     symmetric: bool
 
     def lower(self, prefixes: Codes) -> Codes:
-        """Return, for each prefix, the code from which on a value makes a later tuple."""
+        """Return, for each prefix, the first code that makes a later tuple."""
         one = prefixes.dtype.type(1)
         far = np.iinfo(prefixes.dtype).max
         seed = [prefixes[p] for p in self.seed]
@@ -49,7 +50,7 @@ class After:
         return bound.astype(prefixes.dtype)
 
     def source(self) -> str:
-        """Return the same as an expression, for attributes that are called x and their position."""
+        """Return the same as an expression of generated source, in which attributes are called x and their position."""
         seed = [f"x{p}" for p in self.seed]
         known = {column: f"x{p}" for column, p in self.known}
         if self.symmetric:
@@ -58,12 +59,12 @@ class After:
             if self.column < 2:
                 other = known[1 - self.column]
                 behind = f"({low} if {other} > {high} else {low} + 1)"
-                return f"({FAR} if {other} < {low} else ({high} + 1 if {other} == {low} else {behind}))"
+                return f"({NO_CODE} if {other} < {low} else ({high} + 1 if {other} == {low} else {behind}))"
             known[0], known[1] = f"min({known[0]}, {known[1]})", f"max({known[0]}, {known[1]})"
         beyond = "False"
         for c in reversed(range(self.column + 1, len(seed))):
             beyond = f"({known[c]} > {seed[c]} or ({known[c]} == {seed[c]} and {beyond}))"
         bound = f"({seed[self.column]} if {beyond} else {seed[self.column]} + 1)"
         for c in reversed(range(self.column)):
-            bound = f"(0 if {known[c]} > {seed[c]} else ({FAR} if {known[c]} < {seed[c]} else {bound}))"
+            bound = f"(0 if {known[c]} > {seed[c]} else ({NO_CODE} if {known[c]} < {seed[c]} else {bound}))"
         return bound

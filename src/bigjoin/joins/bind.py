@@ -15,7 +15,7 @@ from bigjoin.index.dictionary import Dictionary, RowNumbers, code_type
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
 from bigjoin.joins.after import After
-from bigjoin.joins.constraints import Condition, Filter, Window, constrain
+from bigjoin.joins.constraints import Bounds, Condition, Filter, constrain
 from bigjoin.joins.extender import BoundExtender, Limits
 from bigjoin.query.plan import Extender, Plan, Restriction
 from bigjoin.query.query import Comparison, Query
@@ -222,7 +222,7 @@ def _last(attributes: Sequence[str], bound: Sequence[str]) -> str | None:
     return max(attributes, key=bound.index) if set(attributes) <= set(bound) else None
 
 
-def _seed_positions(trie: Trie, window: Window) -> tuple[int, int]:
+def _seed_positions(trie: Trie, window: Bounds) -> tuple[int, int]:
     """Return the range of seed tuples; a constant for the first attribute leaves only its own list."""
     if not window.codes:
         return 0, len(trie)

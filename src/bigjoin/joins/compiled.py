@@ -21,7 +21,7 @@ from bigjoin.joins.bind import Binder, Relations
 from bigjoin.joins.count_source import CountSource
 from bigjoin.joins.list_source import ListSource
 from bigjoin.kernels.generated import load
-from bigjoin.query.nest import Term as Nest
+from bigjoin.query.nest import Nest
 from bigjoin.query.query import Query
 
 SAMPLED_POSITIONS = 1 << 16

@@ -1,7 +1,7 @@
-"""What a new attribute must satisfy beside its atoms: a window of codes, and comparisons of ids and properties.
+"""What a new attribute has to satisfy besides its atoms: bounds on its codes, and comparisons of ids and properties.
 
-Restrictions and equalities of ids become windows, which cut a sorted list before it is counted. All other comparisons become
-filters over arrays by code, which look at candidates one by one: the ranks of ids (codes, for `!=`), a one for each code that
+Restrictions and equalities of ids become bounds, which cut a sorted list before it is counted. All other comparisons become
+filters over arrays by code, which test candidates one by one: the ranks of ids (codes, for `!=`), a one for each code that
 satisfies a constant, or integers in the order of a property's values.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,35 +19,30 @@ from bigjoin.errors import QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.trie import Codes
 from bigjoin.index.values import BOOLEAN, BYTES, NUMBER, TEXT, TIME, Column, constant, kind
-from bigjoin.joins.properties import COMPARE, joint_keys, presence, satisfying
-from bigjoin.kernels import compare
+from bigjoin.joins.properties import Mask, compared, joint_keys, presence, satisfying
+from bigjoin.query.operators import BY_CODE, EQUAL, GREATER_EQUAL, LESS, NOT_EQUAL
 from bigjoin.query.plan import Restriction
 from bigjoin.query.query import Comparison
 from bigjoin.query.terms import Constant, Operand, Term, attribute_of
 
-OPERATORS = {
-    "<": compare.LESS,
-    "<=": compare.LESS_EQUAL,
-    ">": compare.GREATER,
-    ">=": compare.GREATER_EQUAL,
-    "!=": compare.NOT_EQUAL,
-    "=": compare.EQUAL,
-}
-_COMPARE = {OPERATORS[op]: function for op, function in COMPARE.items()}
-
-Columns: TypeAlias = Callable[[Term], Column]
-"""The values of a term by code: the ids of an attribute, or a property of them."""
+ValuesOf: TypeAlias = Callable[[Term], Column]
+"""Returns the values of a term by code: the ids of an attribute, or a property of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Bounds:
     """Bounds on the codes of a new attribute: from restrictions, and from equalities with attributes and constants."""
 
     below: tuple[int, ...] = ()
+    """Positions in the prefix whose codes are upper bounds."""
     above: tuple[int, ...] = ()
+    """Positions whose codes are lower bounds."""
     equal: tuple[int, ...] = ()
+    """Positions whose code it has to equal."""
     codes: tuple[int, ...] = ()
+    """Constants that it has to equal."""
     empty: bool = False
+    """Whether no code satisfies the conditions."""
 
     @property
     def bounded(self) -> tuple[bool, bool]:
@@ -55,7 +51,7 @@ class Window:
         return not self.empty and (both or bool(self.above)), self.empty or both or bool(self.below)
 
     def bounds(self, prefixes: Codes) -> tuple[Codes, Codes]:
-        """Return (lower, upper) for each prefix, lower included and upper not; an empty array is no bound."""
+        """Return (lower, upper) for each prefix, lower included and upper excluded; an empty array means no bound."""
         kind, count = prefixes.dtype.type, prefixes.shape[1]
         if self.empty:
             return np.empty(0, kind), np.zeros(count, kind)
@@ -63,17 +59,19 @@ class Window:
         uppers = [prefixes[p] for p in self.below] + [prefixes[p] + kind(1) for p in self.equal]
         lowers += [np.full(count, code, kind) for code in self.codes]
         uppers += [np.full(count, code + 1, kind) for code in self.codes]
-        return _fold(np.maximum, lowers, kind), _fold(np.minimum, uppers, kind)
+        none = np.empty(0, kind)
+        return reduce(np.maximum, lowers) if lowers else none, reduce(np.minimum, uppers) if uppers else none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filter:
     """A comparison of a new attribute with a constant, or with the attribute at `position`, through arrays by code.
 
-    Empty ranks compare codes. The other attribute is looked up in the same ranks, unless it has some of its own.
+    Empty ranks compare codes. The other attribute is looked up in the same ranks, unless it has ranks of its own.
     """
 
     operator: int
+    """The code of an entry of OPERATORS, as kernels take it."""
     ranks: NDArray[Any]
     position: int | None
     constant: int = 0
@@ -86,7 +84,7 @@ class Filter:
     @property
     def drops_one(self) -> bool:
         """Whether it refuses at most one candidate of each prefix: `!=` between two attributes."""
-        return self.by_code and self.operator == compare.NOT_EQUAL and self.position is not None
+        return self.by_code and self.operator == NOT_EQUAL.code and self.position is not None
 
     def others(self, prefixes: Codes) -> NDArray[Any]:
         """Return the other side for each prefix."""
@@ -95,15 +93,15 @@ class Filter:
         return _ranked(self.ranks if self.ranks_of_other is None else self.ranks_of_other, prefixes[self.position])
 
     def allows(self, codes: Codes, prefixes: Codes) -> NDArray[np.bool_]:
-        """Tell for each code whether the comparison holds in the prefix beside it."""
-        return np.asarray(_COMPARE[self.operator](_ranked(self.ranks, codes), self.others(prefixes)))
+        """Tell for each code whether the comparison holds in the prefix at the same position."""
+        return compared(BY_CODE[self.operator], _ranked(self.ranks, codes), self.others(prefixes))
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Everything that an attribute must satisfy beside its atoms."""
+    """Everything that an attribute has to satisfy besides its atoms."""
 
-    window: Window
+    window: Bounds
     filters: tuple[Filter, ...]
 
 
@@ -114,61 +112,46 @@ def constrain(
     *,
     order: tuple[str, ...],
     dictionary: Dictionary | RowNumbers,
-    columns: Columns,
+    columns: ValuesOf,
 ) -> Condition:
-    """Bind restrictions and comparisons, which have the attribute on their left; raise QueryError for a constant of no use."""
+    """Bind restrictions and comparisons that have the attribute on their left.
+
+    Raise QueryError for a constant that cannot be compared with the attribute's values.
+    """
     of_ids = [f for f in comparisons if not f.properties]
-    window = _window(attribute, restrictions, [f for f in of_ids if f.op == "="], order, dictionary)
-    filters = [_filter(f, order, dictionary) for f in of_ids if f.op != "="]
+    equalities = [f for f in of_ids if f.op == EQUAL.text]
+    codes = [dictionary.code(_constant(f, dictionary)) for f in equalities if f.is_constant]
+    filters = [_filter(f, order, dictionary) for f in of_ids if f.op != EQUAL.text]
     filters += [part for f in comparisons if f.properties for part in _property_filters(f, order, columns)]
-    if any(f is False for f in filters):
-        window = Window(empty=True)
-    return Condition(window, tuple(f for f in filters if isinstance(f, Filter)))
-
-
-def _window(
-    attribute: str,
-    restrictions: Sequence[Restriction],
-    comparisons: Sequence[Comparison],
-    order: tuple[str, ...],
-    dictionary: Dictionary | RowNumbers,
-) -> Window:
-    equal, codes, empty = [], [], False
-    for comparison in comparisons:
-        if isinstance(comparison.right, str):
-            equal.append(order.index(comparison.right))
-            continue
-        code = dictionary.code(_constant(comparison, dictionary))
-        empty |= code is None
-        codes += [] if code is None else [code]
-    return Window(
+    bounds = Bounds(
         below=tuple(order.index(r.larger) for r in restrictions if r.smaller == attribute),
         above=tuple(order.index(r.smaller) for r in restrictions if r.larger == attribute),
-        equal=tuple(equal),
-        codes=tuple(codes),
-        empty=empty,
+        equal=tuple(order.index(f.right) for f in equalities if isinstance(f.right, str)),
+        codes=tuple(code for code in codes if code is not None),
+        empty=None in codes,
     )
+    never = any(f is False for f in filters)
+    return Condition(Bounds(empty=True) if never else bounds, tuple(f for f in filters if isinstance(f, Filter)))
 
 
 def _filter(comparison: Comparison, order: tuple[str, ...], dictionary: Dictionary | RowNumbers) -> Filter | bool:
-    """Return the filter of a comparison of ids, or what it comes to for every id: True or False."""
-    by_code = np.empty(0, np.uint32)
+    """Return the filter of a comparison of ids other than `=`, or its truth value if that is the same for every id."""
+    operator, by_code = comparison.operator, np.empty(0, np.uint32)
     if isinstance(comparison.right, str):
         if comparison.right == comparison.left:
-            return comparison.op in ("<=", ">=")
-        ranks = by_code if comparison.op == "!=" else dictionary.ranks
-        return Filter(OPERATORS[comparison.op], ranks, order.index(comparison.right))
+            return operator.reflexive
+        return Filter(operator.code, by_code if operator.symmetric else dictionary.ranks, order.index(comparison.right))
     value = _constant(comparison, dictionary)
-    if comparison.op == "!=":
+    if operator.symmetric:
         code = dictionary.code(value)
-        return True if code is None else Filter(compare.NOT_EQUAL, by_code, None, code)
-    smaller = dictionary.smaller(value, or_equal=comparison.op in ("<=", ">"))
-    operator = compare.LESS if comparison.op in ("<", "<=") else compare.GREATER_EQUAL
-    return Filter(operator, dictionary.ranks, None, smaller)
+        return True if code is None else Filter(operator.code, by_code, None, code)
+    # The ranks of ids below the constant (or up to it) are those below the number of such ids.
+    smaller = dictionary.smaller(value, or_equal=operator.reflexive == operator.is_less)
+    return Filter((LESS if operator.is_less else GREATER_EQUAL).code, dictionary.ranks, None, smaller)
 
 
-def _property_filters(comparison: Comparison, order: tuple[str, ...], columns: Columns) -> list[Filter | bool]:
-    """Return the filters that a comparison of properties is, or what it comes to for every code."""
+def _property_filters(comparison: Comparison, order: tuple[str, ...], columns: ValuesOf) -> list[Filter | bool]:
+    """Return the filters of a comparison of properties, or its truth value if that is the same for every code."""
     assert not isinstance(comparison.left, Constant)
     left = columns(comparison.left)
     if kind(left.type) is None:
@@ -187,22 +170,20 @@ def _property_filters(comparison: Comparison, order: tuple[str, ...], columns: C
     keys, others = joint_keys(left, right)
     present, other_present = presence(left), presence(right)
     if attribute_of(comparison.left) == attribute_of(comparison.right):
-        found = COMPARE[comparison.op](keys, others)
-        return [_mask(found & (True if present is None else present) & (True if other_present is None else other_present))]
+        return [_mask(compared(comparison.operator, keys, others) & present & other_present)]
     position = order.index(attribute_of(comparison.right))
-    filters: list[Filter | bool] = [Filter(OPERATORS[comparison.op], keys, position, ranks_of_other=others)]
-    if present is not None or other_present is not None:
-        # Both are there where one's presence is at least 1, raised to 2 by the other's absence.
-        mine = np.ones(len(left), np.uint8) if present is None else present.view(np.uint8)
-        needed = np.ones(len(right), np.uint8) if other_present is None else 2 - other_present.view(np.uint8)
-        filters.append(Filter(compare.GREATER_EQUAL, mine, position, ranks_of_other=needed))
+    filters: list[Filter | bool] = [Filter(comparison.operator.code, keys, position, ranks_of_other=others)]
+    if not (present.all() and other_present.all()):
+        # Both have a value where the presence of one is at least 1, a bound that the absence of the other raises to 2.
+        needed = 2 - other_present.view(np.uint8)
+        filters.append(Filter(GREATER_EQUAL.code, present.view(np.uint8), position, ranks_of_other=needed))
     return filters
 
 
-def _mask(flags: NDArray[np.bool_]) -> Filter | bool:
-    if flags.all() or not flags.any():
-        return bool(len(flags)) and bool(flags[0])
-    return Filter(compare.NOT_EQUAL, flags.view(np.uint8), None, 0)
+def _mask(holds: Mask) -> Filter | bool:
+    if holds.all() or not holds.any():
+        return bool(len(holds)) and bool(holds[0])
+    return Filter(NOT_EQUAL.code, holds.view(np.uint8), None, 0)
 
 
 def _constant(comparison: Comparison, dictionary: Dictionary | RowNumbers) -> Any:
@@ -213,7 +194,7 @@ def _constant(comparison: Comparison, dictionary: Dictionary | RowNumbers) -> An
 
 
 def _misfit(comparison: Comparison, but: str, values: Column | Dictionary | RowNumbers) -> QueryError:
-    """Return the error of a constant that cannot be compared with the values on its left."""
+    """Return the error for a constant that cannot be compared with the values on its left."""
     assert isinstance(comparison.right, Constant)
     value, wanted = comparison.right.value, kind(values.type)
     given = BOOLEAN if isinstance(value, bool) else TEXT if isinstance(value, str) else NUMBER
@@ -232,12 +213,3 @@ def _incomparable(term: Operand, column: Column, comparison: Comparison) -> Quer
 
 def _ranked(ranks: NDArray[Any], codes: Codes) -> NDArray[np.int64]:
     return (ranks[codes] if len(ranks) else codes).astype(np.int64)
-
-
-def _fold(combine: Any, bounds: list[Codes], kind: Any) -> Codes:
-    if not bounds:
-        return np.empty(0, kind)
-    result = bounds[0]
-    for bound in bounds[1:]:
-        result = combine(result, bound)
-    return result

@@ -16,7 +16,7 @@ from bigjoin.joins.bind import Binder
 from bigjoin.joins.set_source import SetSource
 from bigjoin.joins.source_text import SetSlice
 from bigjoin.joins.stages import BoundLoop
-from bigjoin.query.nest import Term as Nest
+from bigjoin.query.nest import Nest
 
 Emit = Callable[[list[str]], None]
 """Writes what happens to a product, given its factors, at the innermost loop of a chain."""

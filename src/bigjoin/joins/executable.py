@@ -14,19 +14,14 @@ from math import inf
 from bigjoin.joins.batched import Batched
 from bigjoin.joins.bind import Relations
 from bigjoin.joins.compiled import Counting, Listing
-from bigjoin.query.nest import CountPlan, Term, nest_of
+from bigjoin.query.nest import CountPlan, Nest, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 
 
 def as_loops(plan: Plan) -> CountPlan:
     """Return a plan as a count of its matches by loops, each within the one before."""
-    return CountPlan(plan.query, (as_nest(plan),))
-
-
-def as_nest(plan: Plan) -> Term:
-    """Return a plan as loops, each within the one before."""
-    return Term(1, nest_of(plan), plan.attributes)
+    return CountPlan(plan.query, (nest_of(plan),))
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,7 @@ class CountProgram:
     """Counts matches: by nests of loops, added up and divided, or by the steps of a plan on batches."""
 
     query: Query
-    nests: tuple[Term, ...] = ()
+    nests: tuple[Nest, ...] = ()
     divisor: int = 1
     steps: Plan | None = None
     max_prefixes: float = inf
@@ -72,7 +67,7 @@ class ListProgram:
     """Lists matches: by a chain of loops, perhaps with tails side by side at its end, or by the steps of a plan on batches."""
 
     query: Query
-    nest: Term
+    nest: Nest
     factorized: bool = False
     steps: Plan | None = None
     tails: int = 0
@@ -81,10 +76,10 @@ class ListProgram:
     @classmethod
     def of(cls, plan: Plan, index: Relations) -> ListProgram:
         """Compile the loops of a plan, unless they are too large."""
-        return cls._choose(cls(plan.query, as_nest(plan)), lambda _: plan, index)
+        return cls._choose(cls(plan.query, nest_of(plan)), lambda _: plan, index)
 
     @classmethod
-    def factorize(cls, query: Query, nest: Term, steps: Callable[[tuple[str, ...]], Plan], index: Relations) -> ListProgram:
+    def factorize(cls, query: Query, nest: Nest, steps: Callable[[tuple[str, ...]], Plan], index: Relations) -> ListProgram:
         """Compile loops with tails, unless they are too large; `steps` makes the plan for that, in the nest's order."""
         return cls._choose(cls(query, nest, factorized=True), steps, index)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bigjoin.joins.bind import Binder
 from bigjoin.joins.count_source import CountSource, Emit
 from bigjoin.joins.stages import BoundLoop
-from bigjoin.query.nest import Term as Nest
+from bigjoin.query.nest import Nest
 
 
 class ListSource(CountSource):

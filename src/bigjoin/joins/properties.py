@@ -1,13 +1,12 @@
-"""Comparisons of properties over arrays by code: ones where a constant is satisfied, and integers in the order of values.
+"""Comparisons of properties over arrays by code: masks of what satisfies a constant, and integers in the order of values.
 
-Only ids travel through a join; here a column of values becomes something that kernels compare. A NULL or a NaN satisfies no
-comparison, not even `!=`. Integers, decimals and times compare exactly whatever their types; a decimal beside a float is
-compared as a float.
+Only codes travel through a join; here a column of values becomes something that kernels can compare. A NULL or a NaN
+satisfies no comparison, not even `!=`. Integers, decimals and times compare exactly whatever their types; a decimal and a
+float are compared as floats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, inf, isinf, nextafter
@@ -19,58 +18,47 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.values import BYTES, TEXT, Column, kind, unit
+from bigjoin.query.operators import OPERATORS, ComparisonOperator
 
-Keys: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
+SortKeys: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
 
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "=": np.equal,
-    "!=": np.not_equal,
-}
-_ARROW = {
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-    "=": pc.equal,
-    "!=": pc.not_equal,
-}
-_EXACT_IN_FLOATS = 2**53
+_MAX_EXACT_FLOAT = 2**53
 
 
-def satisfying(column: Column, op: str, bound: Any) -> Flags:
+def compared(operator: ComparisonOperator, left: NDArray[Any], right: Any) -> Mask:
+    """Tell where an operator holds between arrays, or between an array and a constant."""
+    return np.asarray(getattr(np, operator.function)(left, right), np.bool_)
+
+
+def satisfying(column: Column, op: str, bound: Any) -> Mask:
     """Tell for each code whether its value satisfies a comparison with a constant of the column's kind."""
+    operator = OPERATORS[op]
     if kind(column.type) == TEXT:
-        return _numpy(_ARROW[op](column, pa.scalar(bound, column.type)).fill_null(False))
+        return _numpy(getattr(pc, operator.function)(column, pa.scalar(bound, column.type)).fill_null(False))
     values, present = _numbers(column)
     if isinstance(bound, Decimal):  # a column of decimals is read as counts of its last place
         bound = Fraction(bound) / unit(column.type) if bound.is_finite() else float(bound)
     below, above = _neighbours(bound, values.dtype)
-    # No value lies between the neighbours, so each operator may use the one that makes it exact.
-    sides = {"<": above, "<=": below, ">": below, ">=": above, "=": below, "!=": below}
-    found: Flags = COMPARE[op](values, sides[op]).astype(np.bool_)
-    if below != above and op in ("=", "!="):
-        found = np.full(len(values), op == "!=")
-    return found if present is None else found & present
+    if operator.symmetric and below != above:  # no value equals the constant
+        return present & (not operator.reflexive)
+    # No value lies between the neighbours, so each operator can use the one that makes it exact.
+    return present & compared(operator, values, above if operator.is_less != operator.reflexive else below)
 
 
-def joint_keys(left: Column, right: Column) -> tuple[Keys, Keys]:
-    """Return integers by code for two columns of one kind that compare as their values do; those of NULLs mean nothing."""
+def joint_keys(left: Column, right: Column) -> tuple[SortKeys, SortKeys]:
+    """Return integers by code that compare as the values of two columns of one kind do; those of NULLs are arbitrary."""
     if right is left:
         keys = joint_keys(left, left[:0])[0]
         return keys, keys
     if kind(left.type) in (TEXT, BYTES):
         return _joint_ranks(left, right)
     mine, other = _numbers(left)[0], _numbers(right)[0]
-    finest = min(_unit(left), _unit(right))
+    units = unit(left.type), unit(right.type)
     if np.float64 in (mine.dtype, other.dtype):
-        mine, other = _as_floats(mine, _unit(left)), _as_floats(other, _unit(right))
+        mine, other = _as_floats(mine, units[0]), _as_floats(other, units[1])
     else:
-        mine, other = _scaled(mine, _unit(left) / finest), _scaled(other, _unit(right) / finest)
+        mine, other = _scaled(mine, units[0] / min(units)), _scaled(other, units[1] / min(units))
     if mine.dtype == other.dtype == np.float64:
         return _ordered_bits(mine), _ordered_bits(other)
     if mine.dtype == other.dtype == np.int64:
@@ -79,23 +67,18 @@ def joint_keys(left: Column, right: Column) -> tuple[Keys, Keys]:
     return ranks[: len(mine)], ranks[len(mine) :]
 
 
-def presence(column: Column) -> Flags | None:
-    """Tell for each code whether it has a value, neither NULL nor NaN; None where all have one."""
-    if pa.types.is_floating(column.type):
-        return _numbers(column)[1]
-    return _numpy(column.is_valid()) if column.null_count else None
+def presence(column: Column) -> Mask:
+    """Tell for each code whether it has a value, neither NULL nor NaN."""
+    return _numbers(column)[1] if pa.types.is_floating(column.type) else _numpy(column.is_valid())
 
 
-def _numbers(column: Column) -> tuple[NDArray[Any], Flags | None]:
-    """Return numbers, times or truth values as floats, as 64-bit integers, or as Python's where those do not suffice."""
-    present = _numpy(column.is_valid()) if column.null_count else None
+def _numbers(column: Column) -> tuple[NDArray[Any], Mask]:
+    """Return numbers, times or truth values as floats or 64-bit integers (or Python's, if too large), and their presence."""
+    present = _numpy(column.is_valid())
     if pa.types.is_floating(column.type):
         values = _numpy(column.cast(pa.float64()).fill_null(0.0))
         missing = np.isnan(values)
-        if missing.any():
-            present = ~missing if present is None else present & ~missing
-            values = np.where(missing, 0.0, values)
-        return values, present
+        return np.where(missing, 0.0, values), present & ~missing
     stored = column
     if pa.types.is_decimal(column.type):
         wide = pa.decimal256(76, 0) if pa.types.is_decimal256(column.type) else pa.decimal128(38, 0)
@@ -111,13 +94,13 @@ def _numbers(column: Column) -> tuple[NDArray[Any], Flags | None]:
 
 
 def _unscaled(piece: pa.Array, wide: pa.DataType) -> pa.Array:
-    """Return decimals as the integers that are stored: counts of the last place."""
+    """Return decimals as the integers that Arrow stores: counts of their last place."""
     stored = piece.cast(pa.decimal128(38, piece.type.scale)) if piece.type.bit_width < 128 else piece
     return stored.view(wide)
 
 
 def _neighbours(bound: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """Return the largest value of a type that is not above a constant, and the smallest that is not below it."""
+    """Return the largest value of a type that is at most a constant, and the smallest that is at least the constant."""
     if isinstance(bound, float) and isinf(bound):
         return bound, bound
     if dtype != np.float64:
@@ -127,10 +110,6 @@ def _neighbours(bound: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     except OverflowError:
         near = inf if bound > 0 else -inf
     return near if near <= bound else nextafter(near, -inf), near if near >= bound else nextafter(near, inf)
-
-
-def _unit(column: Column) -> Fraction:
-    return unit(column.type)
 
 
 def _scaled(values: NDArray[Any], factor: Fraction) -> NDArray[Any]:
@@ -143,20 +122,20 @@ def _scaled(values: NDArray[Any], factor: Fraction) -> NDArray[Any]:
 
 
 def _as_floats(values: NDArray[Any], each: Fraction) -> NDArray[Any]:
-    """Return values as floats, but integers that floats cannot tell apart as they are."""
+    """Return values as floats, except integers that floats cannot tell apart: these stay as they are."""
     if each != 1:
         return values.astype(np.float64) * float(each)
-    exact = values.dtype == np.int64 and (not len(values) or max(-int(values.min()), int(values.max())) <= _EXACT_IN_FLOATS)
+    exact = values.dtype == np.int64 and (not len(values) or max(-int(values.min()), int(values.max())) <= _MAX_EXACT_FLOAT)
     return values.astype(np.float64) if exact else values
 
 
-def _ordered_bits(values: NDArray[np.float64]) -> Keys:
-    """Return integers in the order of floats: the bits of a negative one, but for its sign, run backwards."""
+def _ordered_bits(values: NDArray[np.float64]) -> SortKeys:
+    """Return integers in the order of floats: all bits of a negative one but the sign are inverted."""
     bits = (values + 0.0).view(np.int64)  # adding zero makes -0.0 equal to 0.0
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
 
-def _joint_ranks(left: Column, right: Column) -> tuple[Keys, Keys]:
+def _joint_ranks(left: Column, right: Column) -> tuple[SortKeys, SortKeys]:
     """Return the ranks of text or bytes among the values of both columns."""
     wide = pa.large_string() if kind(left.type) == TEXT else pa.large_binary()
     common = left.type if left.type == right.type else wide
@@ -172,7 +151,7 @@ def _joint_ranks(left: Column, right: Column) -> tuple[Keys, Keys]:
 
 
 def _numpy(column: Column | pa.Array) -> NDArray[Any]:
-    """Return a column as one NumPy array, without a copy if it lies in one piece."""
+    """Return a column as one NumPy array, without a copy if it has one chunk."""
     if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
         column = column.chunk(0)
     return np.asarray(column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy())

@@ -16,14 +16,14 @@ from bigjoin.joins.bind import Binder, BoundStep, Relations
 from bigjoin.joins.blocks import Counts, Prefixes
 from bigjoin.joins.extend import count, extend
 from bigjoin.joins.extender import BoundExtender
-from bigjoin.query.nest import Loop, Term
+from bigjoin.query.nest import Loop, Nest
 from bigjoin.query.query import Query
 
 SAMPLED_PROPOSALS = 1 << 12
 """Proposals that are drawn at each loop."""
 
 
-def expected_candidates(term: Term, query: Query, index: Relations) -> float:
+def expected_candidates(term: Nest, query: Query, index: Relations) -> float:
     """Estimate how many values the loops of a nest read; the estimate is the same each time."""
     sampling = _Sampling(query, index)
     code = code_type(max(map(Binder(query, (), index).size, term.attributes)))

@@ -48,18 +48,9 @@ from bigjoin.joins.constraints import Filter
 from bigjoin.joins.extender import BoundExtender
 from bigjoin.joins.source_text import SetSlice, SourceText
 from bigjoin.joins.stages import Bound, BoundLoop, CodeSet, ExtensionList
-from bigjoin.kernels import compare
+from bigjoin.query.operators import BY_CODE
 
 MAX_MARKS_PER_ITERATION = 8
-
-_OPERATORS = {
-    compare.LESS: "<",
-    compare.LESS_EQUAL: "<=",
-    compare.GREATER: ">",
-    compare.GREATER_EQUAL: ">=",
-    compare.NOT_EQUAL: "!=",
-    compare.EQUAL: "==",
-}
 
 _MOVED_ENDS = {"<": (("stop", ""),), ">": (("start", " + 1"),), "==": (("stop", " + 1"), ("start", ""))}
 """Which ends of a slice a bound moves, each to the first position that is not below the bound's code, or that code + 1."""
@@ -129,7 +120,7 @@ class SetSource(SourceText):
         else:
             ranks = f.ranks if f.ranks_of_other is None else f.ranks_of_other
             right = f"int64({self.array(ranks)}[x{f.position}])" if len(ranks) else f"x{f.position}"
-        return f"{left} {_OPERATORS[f.operator]} {right}"
+        return f"{left} {BY_CODE[f.operator].source} {right}"
 
     def holds(self, extender: BoundExtender) -> str:
         """Return as an expression whether a relation holds a tuple, all of which is bound."""

@@ -23,7 +23,7 @@ from bigjoin.index.trie import Trie
 from bigjoin.joins.bind import Binder
 from bigjoin.joins.stages import BoundNest, CodeSet
 from bigjoin.kernels.walk import own_positions
-from bigjoin.query.nest import Term as Nest
+from bigjoin.query.nest import Nest
 
 _MODULE = """from numpy import int64
 

@@ -37,8 +37,7 @@ from bigjoin.joins.bind import Binder
 from bigjoin.joins.constraints import Condition
 from bigjoin.joins.extender import BoundExtender
 from bigjoin.kernels.compare import NOT_EQUAL
-from bigjoin.query.nest import Loop
-from bigjoin.query.nest import Term as Nest
+from bigjoin.query.nest import Loop, Nest
 from bigjoin.query.plan import Extender, ordered_pairs
 from bigjoin.query.read import Version
 

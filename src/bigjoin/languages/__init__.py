@@ -1,4 +1,4 @@
-"""Text -> Query. Each language is a module of its own and knows none of the others; `parse` tells them apart."""
+"""Text -> Query. Each language is a module that does not know the others; `parse` tells them apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bigjoin.query.terms import Constant, Operand
 
 
 class Flags(TypedDict, total=False):
-    """What goes with a query's text: further filters and columns, and the flags that say which bindings are matches."""
+    """What goes with a query's text: more filters and columns, and the flags of `query/flags.py`."""
 
     where: str | None
     select: str | None
@@ -24,7 +24,7 @@ class Flags(TypedDict, total=False):
 
 
 def parse(text: str, **flags: Unpack[Flags]) -> Query:
-    """Return the validated query that `text` (a name or a rule), `where`, `select` and the flags stand for."""
+    """Return the validated query of `text` (a name or a rule), `where`, `select` and the flags."""
     stripped = text.strip()
     if not stripped:
         raise QueryError("the query is empty", hint="give a name such as 'triangle', or a rule: q(a,b) := edge(a,b)")
@@ -32,31 +32,13 @@ def parse(text: str, **flags: Unpack[Flags]) -> Query:
     return refine(query, **flags)
 
 
-def refine(
-    query: Query,
-    *,
-    where: str | None = None,
-    select: str | None = None,
-    distinct: bool = False,
-    unique: bool = False,
-    induced: bool = False,
-    cross_product: bool = False,
-    deduplicate: bool = False,
-) -> Query:
-    """Return a query with further filters, properties in its head, and flags, validated; what it has already stays."""
+def refine(query: Query, *, where: str | None = None, select: str | None = None, **flags: bool) -> Query:
+    """Return a query with further filters, properties in its head, and flags, validated; it keeps what it already has."""
+    flagged = query.with_flags({name: True for name, value in flags.items() if value})
+    head = query.head + (datalog.parse_properties(select) if select and select.strip() else ())
     filters = query.filters + (datalog.parse_filters(where) if where and where.strip() else ())
-    return validate(
-        replace(
-            query,
-            head=query.head + (datalog.parse_properties(select) if select and select.strip() else ()),
-            filters=tuple(_with_truth_values(comparison, query.attributes) for comparison in filters),
-            distinct=distinct or query.distinct,
-            unique=unique or query.unique,
-            induced=induced or query.induced,
-            cross_product=cross_product or query.cross_product,
-            deduplicate=deduplicate or query.deduplicate,
-        )
-    )
+    read = tuple(_with_truth_values(comparison, query.attributes) for comparison in filters)
+    return validate(replace(flagged, head=head, filters=read))
 
 
 def _with_truth_values(comparison: Comparison, bound: tuple[str, ...]) -> Comparison:

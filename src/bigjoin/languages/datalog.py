@@ -7,22 +7,22 @@ from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken, VisitError
 from lark.tree import Meta
 
 from bigjoin.errors import QueryError, Span
+from bigjoin.query.operators import EQUAL, spellings
 from bigjoin.query.query import Atom, Comparison, Query
 from bigjoin.query.terms import Constant, Operand, Property
 
-MOST_DIGITS = 600
-"""Digits of a constant: Python reads a few thousand of an integer at most, by a setting that may be as low as 640."""
+MAX_DIGITS = 600
+"""Digits of a constant. Python limits the digits of integers it reads, by a setting that may be as low as 640."""
 
 EXAMPLE = "tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b"
 
-_SYNONYMS = {"==": "=", "<>": "!="}
 _EXPECTED = {
     "DEFINES": "':='",
     "NAME": "a name",
@@ -39,26 +39,24 @@ _EXPECTED = {
 
 def parse(text: str) -> Query:
     """Return the query of one rule."""
-    query: Query = _parse(text, "rule")
-    return query
+    return cast(Query, _parse(text, "rule"))
 
 
 def parse_filters(text: str) -> tuple[Comparison, ...]:
     """Return the comparisons of a filter expression, separated by commas or `and`."""
-    filters: tuple[Comparison, ...] = _parse(text, "filters")
-    return filters
+    return cast(tuple[Comparison, ...], _parse(text, "filters"))
 
 
 def parse_properties(text: str) -> tuple[Property, ...]:
     """Return the properties of a list such as `a.name, e.amount`."""
-    properties: tuple[Property, ...] = _parse(text, "properties")
-    return properties
+    return cast(tuple[Property, ...], _parse(text, "properties"))
 
 
 @cache
 def _grammar(start: str) -> Lark:
     grammar = Path(__file__).with_suffix(".lark").read_text(encoding="utf-8")
-    return Lark(grammar, start=start, parser="lalr", propagate_positions=True)
+    operators = " | ".join(f'"{text}"' for text in sorted(spellings(), key=len, reverse=True))
+    return Lark(f"{grammar}\nOPERATOR: {operators}\n", start=start, parser="lalr", propagate_positions=True)
 
 
 def _parse(text: str, start: str) -> Any:
@@ -82,12 +80,12 @@ class _Build(Transformer):  # type: ignore[misc]
         super().__init__()
         self.text = text
         self.listed: set[str] = set()
-        """What the head lists; it is read before the body."""
+        """What the head lists: the parser reaches it before the body."""
         self.fresh: list[str] = []
         self.constants: list[Comparison] = []
 
-    def _span(self, meta: Meta) -> Span:
-        return Span(self.text, meta.start_pos, meta.end_pos)
+    def _span(self, at: Meta | Token) -> Span:
+        return Span(self.text, at.start_pos, at.end_pos)
 
     def head(self, _: Meta, parts: list[Token]) -> tuple[str, list[Operand]]:
         self.listed = set(map(str, parts[1:]))
@@ -105,16 +103,14 @@ class _Build(Transformer):  # type: ignore[misc]
     def named(self, _: Meta, tokens: list[Token]) -> tuple[str, Token]:
         return (_text(tokens[0]) if tokens[0].type == "STRING" else str(tokens[0])), tokens[1]
 
-    def negated(self, meta: Meta, parts: list[Any]) -> Atom:
-        atom: Atom = parts[1]
-        return replace(atom, negated=True, span=self._span(meta))
+    def negated(self, meta: Meta, parts: tuple[Token, Atom]) -> Atom:
+        return replace(parts[1], negated=True, span=self._span(meta))
 
-    def optional(self, meta: Meta, parts: list[Any]) -> Atom:
-        atom: Atom = parts[1]
-        return replace(atom, optional=True, span=self._span(meta))
+    def optional(self, meta: Meta, parts: tuple[Token, Atom]) -> Atom:
+        return replace(parts[1], optional=True, span=self._span(meta))
 
     def _argument(self, token: Token) -> str:
-        """Return the attribute for an argument of an atom: a constant, or `_`, gets one that nobody else has."""
+        """Return the attribute for an argument of an atom: a constant or `_` gets a fresh one."""
         truth = token.type == "NAME" and token.casefold() in ("true", "false") and token not in self.listed
         if token.type == "NAME" and token != "_" and not truth:
             return str(token)
@@ -122,13 +118,13 @@ class _Build(Transformer):  # type: ignore[misc]
         self.fresh.append(fresh)
         if token != "_":
             value = Constant(token.casefold() == "true") if truth else self._operand(token)
-            self.constants.append(Comparison(fresh, "=", value, self._at(token)))
+            self.constants.append(Comparison(fresh, EQUAL.text, value, self._span(token)))
         return fresh
 
     def comparison(self, meta: Meta, parts: list[Token]) -> Comparison:
         left, operator, right = parts
         span = self._span(meta)
-        comparison = Comparison(self._operand(left), _SYNONYMS.get(operator, str(operator)), self._operand(right), span)
+        comparison = Comparison(self._operand(left), spellings()[operator].text, self._operand(right), span)
         if not comparison.attributes:
             raise QueryError(f"'{left} {operator} {right}' compares two constants", span, "compare an attribute")
         return comparison
@@ -148,19 +144,16 @@ class _Build(Transformer):  # type: ignore[misc]
             filters=(*(part for part in body if isinstance(part, Comparison)), *self.constants),
         )
 
-    def _at(self, token: Token) -> Span:
-        return Span(self.text, token.start_pos, token.end_pos)
-
     def _operand(self, token: Token) -> Operand:
         match token.type:
             case "NAME":
                 return str(token)
             case "PROPERTY":
                 attribute, _, name = token.partition(".")
-                return Property(attribute, name.strip('"'), self._at(token))
+                return Property(attribute, name.strip('"'), self._span(token))
             case "INTEGER":
-                if len(token) > MOST_DIGITS:
-                    raise QueryError(f"a number has {MOST_DIGITS} digits at most", self._at(token), "no id has as many")
+                if len(token) > MAX_DIGITS:
+                    raise QueryError(f"a number can have at most {MAX_DIGITS} digits", self._span(token), "no id is that long")
                 return Constant(int(token))
             case "DECIMAL":
                 return Constant(float(token))
@@ -169,7 +162,7 @@ class _Build(Transformer):  # type: ignore[misc]
 
 
 def _text(token: Token) -> str:
-    """Return what a quoted string says."""
+    """Return the text of a quoted string."""
     return re.sub(r"\\(.)", r"\1", token[1:-1])
 
 

@@ -1,4 +1,4 @@
-"""Queries worth a name: the paper's five, with the paper's definitions, and other well-known motifs.
+"""Named queries: the paper's five, with the paper's definitions, and other well-known motifs.
 
 The paper's `diamond` is the 4-cycle shape; the shape that others call a diamond is `chordal-4-cycle`. The paper's `house` is
 a 4-clique a1..a4 with a5 on a2 and a3.
@@ -13,7 +13,7 @@ from itertools import combinations
 from bigjoin.errors import UnknownQueryError, did_you_mean
 from bigjoin.query.query import Atom, Query
 
-MAX_FAMILY = 12
+MAX_K = 12
 """The largest k of k-clique, k-cycle, k-path and k-star."""
 
 _EDGES: dict[str, str] = {
@@ -44,6 +44,8 @@ _FAMILIES: dict[str, tuple[int, Callable[[int], Iterable[tuple[int, int]]]]] = {
 }
 """Family -> its smallest k, and the edges of a member. A k-path and a k-star have k edges."""
 
+_MEMBER = rf"(\d+)-({'|'.join(_FAMILIES)})"
+
 
 def names() -> list[str]:
     """Return every name in use, families by their first members."""
@@ -59,8 +61,8 @@ def parse(name: str) -> Query:
     """Return the named query, whose head is a1, a2, ... and whose only relation is `edge`."""
     edges = _edges(name.casefold())
     if edges is None:
-        if re.fullmatch(r"\d+-(clique|cycle|path|star)", name.casefold()):
-            hint = f"k-clique, k-cycle, k-path and k-star go up to k = {MAX_FAMILY}"
+        if re.fullmatch(_MEMBER, name.casefold()):
+            hint = f"k-clique, k-cycle, k-path and k-star go up to k = {MAX_K}"
         else:
             hint = did_you_mean(name, names()) or f"known names: {', '.join(names())}; or write a rule: q(a,b) := edge(a,b)"
         raise UnknownQueryError(f"there is no query named {name!r}", hint=hint)
@@ -72,8 +74,8 @@ def parse(name: str) -> Query:
 def _edges(name: str) -> list[tuple[int, int]] | None:
     if name in _EDGES:
         return [(int(edge[0]), int(edge[1])) for edge in _EDGES[name].split()]
-    if match := re.fullmatch(r"(\d{1,4})-(clique|cycle|path|star)", name):
+    if (match := re.fullmatch(_MEMBER, name)) and len(match[1]) <= len(str(MAX_K)):
         k, (smallest, edges) = int(match[1]), _FAMILIES[match[2]]
-        if smallest <= k <= MAX_FAMILY:
+        if smallest <= k <= MAX_K:
             return list(edges(k))
     return None

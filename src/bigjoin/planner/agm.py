@@ -29,18 +29,18 @@ def agm_bound(query: Query, statistics: Statistics) -> float:
 
 
 def cover_number(query: Query) -> float:
-    """Return the fractional edge cover number rho*: the least weight of atoms in which every attribute has a weight of one."""
+    """Return the fractional edge cover number rho*: the least total weight of atoms that gives every attribute at least one."""
     incidence = _incidence(query)
     return float(linprog(np.ones(incidence.shape[1]), A_ub=-incidence, b_ub=-np.ones(incidence.shape[0])).fun)
 
 
 def packing_number(query: Query) -> float:
-    """Return the fractional edge packing number tau*: the most weight of atoms in which no attribute has more than one."""
+    """Return the fractional edge packing number tau*: the greatest total weight of atoms that gives no attribute above one."""
     incidence = _incidence(query)
     return -float(linprog(-np.ones(incidence.shape[1]), A_ub=incidence, b_ub=np.ones(incidence.shape[0])).fun)
 
 
 def _incidence(query: Query) -> NDArray[np.float64]:
-    """Return a one for each attribute (row) that an atom (column) has."""
+    """Return a matrix with a one where an atom (column) has an attribute (row)."""
     atoms = dict.fromkeys(query.positive)
     return np.array([[float(attribute in atom.attributes) for atom in atoms] for attribute in query.attributes])

@@ -6,27 +6,27 @@ automorphisms that fix all earlier attributes; what is left at the end is the id
 attribute of an orbit gets the lowest degree, and every later list is cut to its hubward end: on cliques this is the
 degree-ordered orientation, and on any other pattern it is still right.
 
-Each attribute's condition holds for one in so many of a class's matches as its orbit is long, whatever the others'
-conditions. So where only a count is asked, any of them may be left out if the count is divided by the length of its orbit:
-then attributes that the restriction would have joined can be counted by themselves.
+Of the matches of a class, each attribute's condition keeps one in as many as its orbit is long, whatever the other conditions.
+So where only a count is asked, any of them may be left out if the count is divided by the length of its orbit: attributes that
+the restriction would have joined can then be counted by themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 from math import prod
 
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.isomorphism import Shape, renaming
 from bigjoin.query.plan import Restriction, ordered_pairs
 
-FEW = 4
-"""Orbits of which every part may be kept."""
+MAX_CHOSEN_ORBITS = 4
+"""Orbits up to which every subset of their conditions is tried; beyond, all or none are kept."""
 
-MANY = 8
-"""Orders of the attributes that are tried where a restriction may be left out."""
+MAX_CHAINS = 8
+"""Sequences of orbits that are tried where conditions may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Orbit:
 
 
 def break_symmetry(draft: Draft) -> Draft:
-    """Set the restrictions of a `unique` query, without those that others imply."""
-    if not draft.query.unique:
+    """Set the restrictions of a `unique` query, unless they are given, without those that others imply."""
+    if not draft.query.unique or draft.restrictions:
         return draft
     shape = Shape(draft)
     orbits = [_orbit(shape, draft.order[:i], attribute, draft.order) for i, attribute in enumerate(draft.order)]
@@ -54,14 +54,14 @@ def break_symmetry(draft: Draft) -> Draft:
 
 
 def restricted(draft: Draft) -> Iterator[tuple[Draft, int]]:
-    """Give ways to break symmetry: drafts with restrictions, and by how much the count is to be divided for those left out."""
+    """Give ways to break symmetry: drafts with restrictions, and the number to divide the count by for those left out."""
     if not draft.query.unique:
         yield draft, 1
         return
     shape, seen = Shape(draft), set()
     for orbits in _chains(shape):
-        # All restrictions and none come first: they are the best choices most often.
-        some = range(1, len(orbits)) if len(orbits) <= FEW else ()
+        # All restrictions and none come first: one of the two is usually the best choice.
+        some = range(1, len(orbits)) if len(orbits) <= MAX_CHOSEN_ORBITS else ()
         for size in (len(orbits), 0, *some):
             for kept in combinations(orbits, size):
                 restrictions = _needed(kept)
@@ -76,24 +76,20 @@ def _orbit(shape: Shape, fixed: tuple[str, ...], attribute: str, among: tuple[st
 
 
 def _chains(shape: Shape) -> Iterator[tuple[Orbit, ...]]:
-    """Give sequences of orbits that end at the identity, one of each kind: attributes of an orbit are as good as each other."""
-    given = 0
+    """Give sequences of orbits that end at the identity. Attributes of one orbit are interchangeable: one of them is tried."""
 
     def grow(fixed: tuple[str, ...], chain: tuple[Orbit, ...]) -> Iterator[tuple[Orbit, ...]]:
-        nonlocal given
         left = [a for a in shape.attributes if a not in fixed]
         orbits = [orbit for a in left if len(orbit := _orbit(shape, fixed, a, shape.attributes)) > 1]
         if not orbits:
-            given += 1
             yield chain
-            return
         tried: set[str] = set()
         for orbit in orbits:
-            if orbit.attribute not in tried and given < MANY:
+            if orbit.attribute not in tried:
                 tried |= {orbit.attribute, *orbit.images}
                 yield from grow((*fixed, orbit.attribute), (*chain, orbit))
 
-    yield from grow((), ())
+    yield from islice(grow((), ()), MAX_CHAINS)
 
 
 def _needed(orbits: Iterable[Orbit]) -> tuple[Restriction, ...]:
@@ -101,7 +97,6 @@ def _needed(orbits: Iterable[Orbit]) -> tuple[Restriction, ...]:
     restrictions = [r for orbit in orbits for r in orbit.restrictions]
 
     def implied(restriction: Restriction) -> bool:
-        others = [r for r in restrictions if r != restriction]
-        return (restriction.smaller, restriction.larger) in ordered_pairs(others)
+        return restriction.attributes in ordered_pairs(r for r in restrictions if r != restriction)
 
     return tuple(r for r in restrictions if not implied(r))

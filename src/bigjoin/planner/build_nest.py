@@ -1,4 +1,4 @@
-"""Turn the loops that a search chose into loops with steps: each atom, filter and restriction where it can be decided."""
+"""Turn chosen loops into loops with steps: each atom, filter and restriction where it can be decided."""
 
 from __future__ import annotations
 
@@ -8,43 +8,51 @@ from itertools import count
 
 from bigjoin.planner.build_steps import seed_of, step_for
 from bigjoin.planner.draft import Draft
-from bigjoin.planner.search_nest import Node
-from bigjoin.query.nest import Counter, Loop, seed_steps
+from bigjoin.planner.search_nest import LoopChoice
+from bigjoin.query.nest import Counter, Loop, Nest, chain, seed_steps
 
 
-def build_nest(root: Node, draft: Draft) -> Loop:
-    """Return the nest of a draft; the loops of a delta's attributes, if it is seeded with one, read its tuples."""
-    draft = replace(draft, order=tuple(dict.fromkeys(a for path in paths(root) for a in path)))
+def build_chain(draft: Draft) -> Draft:
+    """Set the nest of factorized matches: loops within each other, and those of the tails side by side inside the last."""
+    prefix = draft.order[: len(draft.order) - len(draft.tails)]
+    steps = [step_for(attribute, prefix[:i], draft) for i, attribute in enumerate(prefix)]
+    return replace(draft, plan=chain(steps, [step_for(attribute, prefix, draft) for attribute in draft.tails]))
+
+
+def build_nest(root: LoopChoice, draft: Draft, times: int) -> Nest:
+    """Return the nest of a draft; if it is seeded with a delta, the loops of the seed's attributes read the delta."""
+    attributes = tuple(dict.fromkeys(a for path in paths(root) for a in path))
+    draft = replace(draft, order=attributes)
     seed = {step.attribute: step for step in seed_steps(seed_of(draft))} if draft.first is not None else {}
     numbers = count()
 
-    def built(node: Node, path: tuple[str, ...], weights: tuple[int, ...], collects: int | None, around: int) -> Loop:
+    def built(loop: LoopChoice, path: tuple[str, ...], weights: tuple[int, ...], collects: int | None, around: int) -> Loop:
         """Return a loop; in a spine, the first `around` attributes of the path are those around the counter."""
         here = draft
-        path = path[-1:] if node.cached else path  # what is kept for each value must not depend on anything else
-        if node.collects:  # what joins the attribute to those around the counter is seen by the loop that uses the counter
-            outer = {*path[:around], node.attribute}
+        path = path[-1:] if loop.cached else path  # what is kept for each value must not depend on anything else
+        if loop.collects:  # the loop that uses the counter checks what joins the attribute to those around the counter
+            outer = {*path[:around], loop.attribute}
             here = replace(draft, atoms=tuple(atom for atom in draft.atoms if not set(atom.attributes) <= outer))
-        step = seed.get(node.attribute) or step_for(node.attribute, path, here, listing=not weights)
-        inside = (*path, node.attribute)
-        mine = [next(numbers) for _ in node.spines]
+        step = seed.get(loop.attribute) or step_for(loop.attribute, path, here, listing=not weights)
+        inside = (*path, loop.attribute)
+        mine = [next(numbers) for _ in loop.spines]
         counters = tuple(
             Counter(number, built(spine, inside, (), number, len(inside)))
-            for number, spine in zip(mine, node.spines, strict=True)
+            for number, spine in zip(mine, loop.spines, strict=True)
         )
-        leads = collects is not None and not node.collects
+        leads = collects is not None and not loop.collects
         inner = tuple(
             built(child, inside, tuple(mine[w] for w in child.weights), collects if leads and not i else None, around)
-            for i, child in enumerate(node.inner)
+            for i, child in enumerate(loop.inner)
         )
-        return Loop(step, inner, counters, weights, collects if node.collects else None, node.cached, node.discount)
+        return Loop(step, inner, counters, weights, collects if loop.collects else None, loop.cached, loop.discount)
 
-    return built(root, (), (), None, 0)
+    return Nest(times, built(root, (), (), None, 0), attributes)
 
 
-def paths(node: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Give the attributes that are bound together, for each loop those around it (that it may see) and its own last."""
-    now = (*(path[-1:] if node.cached else path), node.attribute)
+def paths(loop: LoopChoice, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Give the attributes that are bound together: for each loop those around it that it may read, and its own as the last."""
+    now = (*(path[-1:] if loop.cached else path), loop.attribute)
     yield now
-    for child in (*node.spines, *node.inner):
+    for child in (*loop.spines, *loop.inner):
         yield from paths(child, now)

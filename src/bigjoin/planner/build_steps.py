@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from bigjoin.planner.column_orders import extender, in_order, whole
 from bigjoin.planner.draft import Draft
-from bigjoin.planner.shortcuts import SHORTER, by_shortcuts
+from bigjoin.planner.shortcuts import MIN_LENGTH_SAVED, by_shortcuts
 from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Step
 from bigjoin.query.query import Atom, Comparison
 
-_Part = TypeVar("_Part", Atom, Comparison)
+_Part = TypeVar("_Part", Atom, Comparison, Restriction)
 
 
 def build_steps(draft: Draft) -> Draft:
@@ -21,7 +21,7 @@ def build_steps(draft: Draft) -> Draft:
     bound = seed.attributes
     steps = []
     for attribute in draft.order[len(bound) :]:
-        steps.append(step_for(attribute, bound, draft, shorter=0.0))
+        steps.append(step_for(attribute, bound, draft, saved=0.0))
         bound = (*bound, attribute)
     return replace(draft, plan=Plan(draft.query, seed, tuple(steps)))
 
@@ -34,15 +34,14 @@ def seed_of(draft: Draft) -> Seed:
     beginning = [atom for atom in (*draft.positive, *(s.atom for s in draft.shortcuts)) if _begins(atom, draft)]
     read_as_ordered = [atom for atom in beginning if in_order(atom, draft.order, draft)]
     atom = draft.first or min(read_as_ordered or beginning, key=lambda atom: _size(atom, draft), default=None)
-    first = _whole(atom, draft) if atom is not None else _listing(draft.order[0], draft)
-    seed = Seed(first)
-    bound = seed.attributes
+    first = whole(atom, draft) if atom is not None else _listing(draft.order[0], draft)
+    bound = Seed(first).attributes
     covered = frozenset[Atom]().union(*(s.covers for s in draft.shortcuts if s.atom == first.atom))
     decided = [atom for atom in _decided(draft.atoms, bound, bound) if not _says(first, atom) and atom not in covered]
-    return replace(
-        seed,
-        restrictions=_restrictions(draft, bound, bound),
-        checks=_distinct([*(_whole(atom, draft) for atom in decided), *_projections(draft, bound, bound)]),
+    return Seed(
+        first,
+        restrictions=_decided(draft.restrictions, bound, bound),
+        checks=_distinct([*(whole(atom, draft) for atom in decided), *_projections(draft, bound, bound)]),
         filters=_decided(draft.filters, bound, bound),
     )
 
@@ -63,18 +62,20 @@ def _says(seed: Extender, atom: Atom) -> bool:
     return same and not atom.negated and read[: len(atom.attributes)] == atom.attributes
 
 
-def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: bool = True, shorter: float = SHORTER) -> Step:
+def step_for(
+    attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: bool = True, saved: float = MIN_LENGTH_SAVED
+) -> Step:
     """Return the step that extends bound attributes by another, with everything that this decides.
 
-    An attribute that nothing leads to is listed, as the values that some atom has, unless its values come from elsewhere.
+    An attribute that no atom leads to is listed, as the values that some atom has, unless its values come from elsewhere.
     """
-    now = (*bound, attribute)
+    now, new = (*bound, attribute), (attribute,)
     extenders, excluders, checks = [], [], []
-    for atom in _decided(draft.atoms, now, (attribute,)):
+    for atom in _decided(draft.atoms, now, new):
         found = extender(atom, attribute, bound, draft)
         repeated = atom.attributes.count(attribute) > 1
         if repeated or found is None:
-            checks.append(_whole(atom, draft))
+            checks.append(whole(atom, draft))
         if found is None:
             continue
         if atom.negated:
@@ -85,33 +86,29 @@ def step_for(attribute: str, bound: tuple[str, ...], draft: Draft, *, listing: b
         if attribute in atom.attributes and not set(atom.attributes) <= set(now):
             partial = extender(atom, attribute, bound, draft)
             extenders += [partial] if partial is not None and partial.key else []
-    projections = _projections(draft, now, (attribute,))
-    extenders = list(by_shortcuts(attribute, bound, extenders, draft, shorter))
+    extenders = list(by_shortcuts(attribute, bound, extenders, draft, saved))
     if not extenders and listing:  # a cross product: any atom of the attribute's component can list its values
         extenders.append(_listing(attribute, draft))
     return Step(
         attribute,
-        _distinct([*extenders, *projections]),
+        _distinct([*extenders, *_projections(draft, now, new)]),
         tuple(excluders),
-        _restrictions(draft, now, (attribute,)),
+        _decided(draft.restrictions, now, new),
         tuple(checks),
-        tuple(f.led_by(attribute) for f in _decided(draft.filters, now, (attribute,))),
+        tuple(f.led_by(attribute) for f in _decided(draft.filters, now, new)),
     )
-
-
-def _whole(atom: Atom, draft: Draft) -> Extender:
-    return whole(atom, draft.order, draft)
 
 
 def _listing(attribute: str, draft: Draft) -> Extender:
     """Return an atom as the list of all the attribute's values there; only an order that a caller asks for may lack one."""
-    for atom in draft.positive:
-        if attribute in atom.attributes and (found := extender(atom, attribute, (), draft)):
-            return found
-    raise ValueError(f"the order {draft.order} binds {attribute!r} before the attributes that lead to it in the index")
+    mine = (atom for atom in draft.positive if attribute in atom.attributes)
+    found = next((e for atom in mine if (e := extender(atom, attribute, (), draft))), None)
+    if found is None:
+        raise ValueError(f"the order {draft.order} binds {attribute!r} before the attributes that lead to it in the index")
+    return found
 
 
-def _distinct(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
+def _distinct(extenders: Iterable[Extender]) -> tuple[Extender, ...]:
     """Drop extenders that read the same list as one before them, as pays(a, b, _) does after pays(a, b)."""
     kept: dict[object, Extender] = {}
     for e in extenders:
@@ -120,27 +117,23 @@ def _distinct(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
     return tuple(kept.values())
 
 
-def _projections(draft: Draft, bound: Sequence[str], new: Sequence[str]) -> tuple[Extender, ...]:
-    """Return the atoms that know a new attribute but nothing else yet, as lists of all its values there.
+def _projections(draft: Draft, bound: Sequence[str], new: Sequence[str]) -> list[Extender]:
+    """Return the atoms of which only one attribute is bound, a new one, as lists of all its values there.
 
-    The paper's bound counts on them: a relation that joins later may be small. With a single relation it holds without
+    The paper's bound relies on them: a relation that joins later may be small. With a single relation it holds without them
     (a query's fractional edge cover is never smaller than that of the part its first attributes induce).
     """
     if len({(atom.relation, atom.view) for atom in draft.positive}) == 1:
-        return ()
+        return []
     found = (
         extender(atom, attribute, (), draft)
         for attribute in new
         for atom in draft.positive
         if set(atom.attributes) & set(bound) == {attribute} and set(atom.attributes) != {attribute}
     )
-    return tuple(e for e in found if e is not None)
+    return [e for e in found if e is not None]
 
 
 def _decided(parts: Sequence[_Part], bound: Sequence[str], new: Sequence[str]) -> tuple[_Part, ...]:
     """Return the parts whose attributes are all bound now and were not before."""
     return tuple(p for p in parts if set(p.attributes) <= set(bound) and set(p.attributes) & set(new))
-
-
-def _restrictions(draft: Draft, bound: Sequence[str], new: Sequence[str]) -> tuple[Restriction, ...]:
-    return tuple(r for r in draft.restrictions if {r.smaller, r.larger} <= set(bound) and {r.smaller, r.larger} & set(new))

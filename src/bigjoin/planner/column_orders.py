@@ -1,4 +1,4 @@
-"""Which column order serves an atom: an index need not hold them all (of rows it has one, the edge id after its ends)."""
+"""Which column order serves an atom. An index need not hold all of them: of rows it has one, the edge id after its ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bigjoin.query.read import Version
 
 
 def extender(atom: Atom, attribute: str, bound: Collection[str], draft: Draft) -> Extender | None:
-    """Return the atom as an extender of its bound attributes by another one, or None where no column order serves that."""
+    """Return the atom as an extender of its bound attributes by another one, or None if no column order serves that."""
     keys = tuple(c for c, a in enumerate(atom.attributes) if a in bound)
     places = [c for c, a in enumerate(atom.attributes) if a == attribute]
     orders = draft.statistics.of(atom).lists
@@ -22,17 +22,25 @@ def extender(atom: Atom, attribute: str, bound: Collection[str], draft: Draft) -
     return next((_extender(atom, c, draft) for c in fits if c[-1] in places and set(c[:-1]) == set(keys)), None)
 
 
-def whole(atom: Atom, order: Sequence[str], draft: Draft) -> Extender:
-    """Return the atom with all its columns: in the attribute order if the index has that, else in any order it has."""
-    columns = tuple(sorted(range(len(atom.attributes)), key=lambda c: order.index(atom.attributes[c])))
+def whole(atom: Atom, draft: Draft, order: Sequence[str] | None = None) -> Extender:
+    """Return the atom with all its columns: in the attribute order if the index has that, otherwise in any that it has."""
+    names = draft.order if order is None else order
+    columns = tuple(sorted(range(len(atom.attributes)), key=lambda c: names.index(atom.attributes[c])))
     orders = [o for o in draft.statistics.of(atom).lists if len(o) == len(columns)]
     return _extender(atom, columns if columns in orders or not orders else min(orders), draft)
 
 
 def in_order(atom: Atom, order: Sequence[str], draft: Draft) -> bool:
     """Tell whether the index can read the atom's tuples in the attribute order."""
-    read = (atom.attributes[c] for c in whole(atom, order, draft).columns)
+    read = (atom.attributes[c] for c in whole(atom, draft, order).columns)
     return tuple(dict.fromkeys(read)) == tuple(a for a in order if a in atom.attributes)
+
+
+def typical_length(e: Extender, draft: Draft) -> float:
+    """Return the typical length of an extender's lists."""
+    relation = draft.statistics.of(e.atom)
+    lists = relation.lists.get(e.columns)
+    return lists.typical if lists is not None else float(relation.tuples ** (1 / relation.arity))
 
 
 def _extender(atom: Atom, columns: tuple[int, ...], draft: Draft) -> Extender:

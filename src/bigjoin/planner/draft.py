@@ -1,25 +1,40 @@
-"""What travels through the passes: the query as it was asked, and what has been decided about it so far."""
+"""What travels through the passes: a query, what is known about the data, and what has been decided so far."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
+from bigjoin.query.nest import CountPlan, Nest
 from bigjoin.query.plan import Plan, Restriction
 from bigjoin.query.query import Atom, Comparison, Query
 from bigjoin.query.statistics import Statistics
 
+Part = Atom | Comparison | Restriction
+"""What a binding has to satisfy."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """An atom over a materialised relation that cannot fail where the atoms that it covers hold, and the other way round."""
+    """An atom over a materialised relation that holds exactly where all the atoms that it covers hold."""
 
     atom: Atom
     covers: frozenset[Atom]
 
 
 @dataclass(frozen=True, slots=True)
+class Seeding:
+    """The atoms whose relations change, one of which is the seed of a draft, and the rule by which the others read versions."""
+
+    atoms: tuple[Atom, ...]
+    seed: Atom
+    """The atom as the query has it: perhaps negated."""
+    by_updates: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
-    """A query on its way to a plan. Passes replace `atoms` and `filters`; `query` stays what the user wrote."""
+    """A query on its way to a plan. Passes replace `atoms` and `filters`; once resolved, `query` stays as it is."""
 
     query: Query
     statistics: Statistics
@@ -27,22 +42,34 @@ class Draft:
     filters: tuple[Comparison, ...]
     order: tuple[str, ...] = ()
     seed: int = 0
-    """How many attributes the seed binds; 0 leaves it open."""
+    """How many attributes the seed binds; 0 leaves that open."""
+    tails: tuple[str, ...] = ()
+    """The last attributes of the order, if nothing joins them to each other and they stay lists."""
     first: Atom | None = None
-    """The atom that is to be the seed, if that is not the planner's choice."""
+    """The atom that has to be the seed, if that is not the planner's choice: it reads the delta."""
+    seeding: Seeding | None = None
     restrictions: tuple[Restriction, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
     """What steps may read instead of some of the atoms."""
-    plan: Plan | None = None
+    plan: Plan | Nest | CountPlan | None = None
 
     @property
     def positive(self) -> tuple[Atom, ...]:
         return tuple(atom for atom in self.atoms if not atom.negated)
 
     @property
-    def parts(self) -> tuple[Atom | Comparison, ...]:
-        """The atoms and the filters."""
-        return (*self.atoms, *self.filters)
+    def parts(self) -> tuple[Part, ...]:
+        """Everything that a match has to satisfy: atoms, filters and restrictions."""
+        return (*self.atoms, *self.filters, *self.restrictions)
+
+    def with_parts(self, parts: Collection[Part]) -> Draft:
+        """Return the draft with other parts."""
+        return replace(
+            self,
+            atoms=tuple(part for part in parts if isinstance(part, Atom)),
+            filters=tuple(part for part in parts if isinstance(part, Comparison)),
+            restrictions=tuple(part for part in parts if isinstance(part, Restriction)),
+        )
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -54,3 +81,11 @@ class Draft:
             if attribute in atom.attributes:
                 return self.statistics.of(atom).domains[atom.attributes.index(attribute)]
         raise KeyError(attribute)
+
+    def joined(self, more: Iterable[Iterable[str]] = ()) -> dict[str, set[str]]:
+        """Return, for each attribute, those that some part joins it to; `more` are further sets of joined attributes."""
+        found: dict[str, set[str]] = {a: set() for atom in self.positive for a in atom.attributes}
+        for scope in (*(part.attributes for part in self.parts), *more):
+            for a in scope:
+                found[a] |= set(scope) - {a}
+        return found

@@ -1,4 +1,4 @@
-"""Drop atoms that cannot fail, now that symmetry is broken: before, the lack of one would have looked like a difference."""
+"""Drop atoms that cannot fail. Only after symmetry is broken: earlier, a missing atom would have looked like an asymmetry."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from bigjoin.query.read import View
 def expand_induced(draft: Draft) -> Draft:
     """Add `not r(x, y)` for each relation r of the query and attributes x, y that no atom r(x, y) joins.
 
-    Loops count: where a directed relation holds edge(x, x) and the query does not ask for it, x is not induced. In a
-    symmetric relation edge(y, x) is the same tuple as edge(x, y). Labels, relations of one column, join nothing.
+    Loops count: a vertex x with edge(x, x) in a directed relation is part of a match only if the query asks for that loop. In
+    a symmetric relation edge(y, x) is the same tuple as edge(x, y). Labels, relations of one column, join nothing.
     """
     if not draft.query.induced:
         return draft

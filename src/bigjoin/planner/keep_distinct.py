@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 
 from bigjoin.planner.draft import Draft
+from bigjoin.query.operators import NOT_EQUAL
 from bigjoin.query.plan import ordered_pairs
 from bigjoin.query.query import Comparison
 
 
 def keep_distinct(draft: Draft) -> Draft:
     """Add a filter for each pair that needs one."""
-    added = tuple(Comparison(a, "!=", b) for a, b in apart(draft))
-    return replace(draft, filters=draft.filters + added)
+    return with_different(draft, apart(draft))
+
+
+def with_different(draft: Draft, pairs: Iterable[tuple[str, str]]) -> Draft:
+    """Add filters that say that the attributes of each pair differ."""
+    return replace(draft, filters=draft.filters + tuple(Comparison(a, NOT_EQUAL.text, b) for a, b in pairs))
 
 
 def apart(draft: Draft) -> list[tuple[str, str]]:
-    """Return the attributes that are to differ, but for those that a loopless relation or a restriction keeps apart."""
+    """Return the pairs that have to differ, except those that a loopless relation, a filter or a restriction keeps apart."""
     if not draft.query.injective:
         return []
-    known = {frozenset(pair) for pair in ordered_pairs(draft.restrictions)}
-    known |= apart_by_atoms(draft)
-    compared = [f for f in draft.filters if f.op in ("<", ">") and not f.properties]
-    known |= {frozenset(f.attributes) for f in compared if len(f.attributes) == 2}
-    order = draft.order or draft.attributes
-    pairs = combinations(order, 2)
+    known = {frozenset(pair) for pair in ordered_pairs(draft.restrictions)} | apart_by_atoms(draft)
+    known |= {frozenset(f.attributes) for f in draft.filters if not (f.operator.reflexive or f.properties)}
+    pairs = combinations(draft.order or draft.attributes, 2)
     return [(a, b) for a, b in pairs if frozenset((a, b)) not in known and draft.domain(a) == draft.domain(b)]
 
 

@@ -1,6 +1,6 @@
-"""Beside every atom with an edge id put the one without: pays(a, b, e) implies pays(a, b).
+"""Add to every atom with an edge id the one without: pays(a, b, e) implies pays(a, b).
 
-The ends can then be bound long before the id, in any order, from lists in which a pair is one value however many edges join it.
+The ends can then be bound long before the id, in any order, from lists in which a pair appears once however many edges join it.
 """
 
 from __future__ import annotations

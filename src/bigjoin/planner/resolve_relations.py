@@ -1,4 +1,4 @@
-"""Find what atoms read: columns by name or place, and views where they leave some out; refuse what a source cannot answer."""
+"""Find what atoms read: columns by name or place, and views if they leave some out; refuse what a source cannot answer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from dataclasses import replace
 from bigjoin.errors import QueryError, did_you_mean
 from bigjoin.planner.draft import Draft
 from bigjoin.query.query import Atom, Query
-from bigjoin.query.read import Column, View
-from bigjoin.query.statistics import GRAPH, RelationStatistics, Statistics
+from bigjoin.query.read import View, ViewColumn
+from bigjoin.query.statistics import EDGE_COLUMNS, RelationStatistics, Statistics
 from bigjoin.query.terms import Constant, Operand
+
+
+def resolve_atoms(draft: Draft) -> Draft:
+    """Replace the draft's query by the resolved one, and take its atoms and filters."""
+    query = resolve_relations(draft.query, draft.statistics)
+    return replace(draft, query=query, atoms=query.atoms, filters=query.filters)
 
 
 def resolve_relations(query: Query, statistics: Statistics) -> Query:
@@ -19,7 +25,7 @@ def resolve_relations(query: Query, statistics: Statistics) -> Query:
     A positive atom that names some columns reads the relation as if it had no others. A negated one with `_`, or with
     constants, says that there is no such tuple.
     """
-    constants = {f.left: f.right for f in query.filters if f.op == "=" and isinstance(f.right, Constant)}
+    constants = {f.left: f.right for f in query.filters if f.is_constant and isinstance(f.right, Constant)}
     resolved = (_resolved(atom, query, statistics, constants) for atom in query.atoms)
     atoms = tuple(read for atom in resolved for read in _defined(atom, statistics))
     bound = {a for atom in atoms for a in atom.attributes}
@@ -28,7 +34,7 @@ def resolve_relations(query: Query, statistics: Statistics) -> Query:
 
 
 def _defined(atom: Atom, statistics: Statistics) -> tuple[Atom, ...]:
-    """Return the atoms that a materialised relation's stands for: whether it is read is for plans to say."""
+    """Return the atoms that an atom over a materialised relation stands for; plans decide whether to read the relation."""
     definition = statistics.relation(atom).definition
     if definition is None or atom.negated or atom.optional:
         return (atom,)
@@ -37,22 +43,21 @@ def _defined(atom: Atom, statistics: Statistics) -> tuple[Atom, ...]:
 
 
 def _with_constants_once(query: Query, statistics: Statistics) -> Query:
-    """Return the query with one attribute for a constant that atoms have several times: it is one value, however distinct."""
+    """Return the query with one attribute for a constant that occurs several times: `distinct` is not about equal constants."""
     if not query.injective:
         return query
-    domains = {a: d for atom in query.positive for a, d in zip(atom.attributes, statistics.of(atom).domains, strict=True)}
+    domains = statistics.domains_of(query.positive)
     names = {a: a for atom in query.atoms for a in atom.attributes}
     first: dict[tuple[str, str], str] = {}
-    unlisted = [f for f in query.filters if f.left not in query.head]
-    for f in unlisted:
-        if isinstance(f.left, str) and f.left.startswith("_") and f.op == "=" and isinstance(f.right, Constant):
+    for f in query.filters:
+        if isinstance(f.left, str) and f.left.startswith("_") and f.is_constant and f.left not in query.head:
             names[f.left] = first.setdefault((domains[f.left], repr(f.right)), f.left)
     atoms = tuple(atom.renamed(names) for atom in query.atoms)
     return replace(query, atoms=atoms, filters=tuple(dict.fromkeys(f.renamed(names) for f in query.filters)))
 
 
 def check_domains(draft: Draft) -> Draft:
-    """Return the draft unchanged if no attribute has values of two domains."""
+    """Return the draft unchanged; raise QueryError if an attribute would have values of two domains."""
     domains = {a: draft.domain(a) for a in draft.attributes}
     for atom in draft.atoms:
         for attribute, domain in zip(atom.attributes, draft.statistics.of(atom).domains, strict=True):
@@ -71,8 +76,8 @@ def _resolved(atom: Atom, query: Query, statistics: Statistics, constants: Mappi
         raise _misfit(atom, relation)
     bound = {*query.attributes, *constants}
     if atom.negated and len(attributes) > relation.arity and attributes[-1] not in bound:
-        attributes.pop()  # without any edge between the two there is none with an id
-    columns: list[Column] = []
+        attributes.pop()  # no edge with any id: no edge at all
+    columns: list[ViewColumn] = []
     for place, attribute in enumerate(attributes):
         if attribute is None:
             columns.append("left out")
@@ -83,11 +88,11 @@ def _resolved(atom: Atom, query: Query, statistics: Statistics, constants: Mappi
             columns.append(constants.get(attribute, "left out" if first == place else first))
     if len(attributes) > relation.arity and set(columns) != {"kept"}:
         hint = "bind its ends and its id by other atoms, or leave the id out"
-        raise QueryError(f"'{atom}' leaves something of an edge with an id open", atom.span, hint)
+        raise QueryError(f"'{atom}' names an edge by its id, but leaves some of its columns open", atom.span, hint)
     kept = tuple(a for a, column in zip(attributes, columns, strict=True) if a is not None and column == "kept")
     if not kept:
         hint = "name an attribute that another atom binds" if atom.negated else "name at least one column"
-        raise QueryError(f"'{atom}' says nothing about the others", atom.span, hint)
+        raise QueryError(f"'{atom}' is not joined to any other atom", atom.span, hint)
     view = atom.view if len(kept) == len(columns) else View(tuple(columns))
     return replace(atom, attributes=kept, columns=(), view=view)
 
@@ -102,7 +107,7 @@ def _relation(atom: Atom, statistics: Statistics) -> RelationStatistics:
 
 
 def _by_name(atom: Atom, relation: RelationStatistics) -> list[str | None]:
-    """Return the attribute of each column of a relation, None for those that an atom does not name."""
+    """Return the attribute of each column of a relation, None for columns that an atom does not name."""
     given = dict(zip(atom.columns, atom.attributes, strict=True))
     for column in given:
         if column not in relation.columns:
@@ -117,14 +122,14 @@ def _a(domain: str) -> str:
 
 
 def _misfit(atom: Atom, relation: RelationStatistics) -> QueryError:
-    """Return the error of an atom with too few or too many attributes."""
+    """Return the error for an atom with too few or too many attributes."""
     name, arity, asked = atom.relation, relation.arity, len(atom.attributes)
     columns = f"{arity} column{'s' * (arity != 1)}"
     hint = f"write {name}({', '.join('abcdefgh'[:arity])})"
     if relation.rows is not None:
         message = f"{name!r} has {columns}, and an edge id as one more, not {asked}"
         return QueryError(message, atom.span, f"{hint}, or {name}({', '.join('abcdefgh'[:arity])}, e) to name the edge")
-    if relation.columns in ((), GRAPH) and arity == 2 and asked == 3:
+    if relation.columns in ((), EDGE_COLUMNS) and arity == 2 and asked == 3:
         message = f"this index keeps no edge ids for {name!r}: it has {columns}, not {asked}"
         hint += ", or build the index from a table with further columns or with --parallel (parallel=True), which keeps them"
         return QueryError(message, atom.span, hint)

@@ -1,4 +1,4 @@
-"""Refuse properties that the source does not have and comparisons between ids of different domains; read `a.id` as `a`."""
+"""Refuse properties that the source lacks and comparisons between ids of different domains; read `a.id` as `a`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bigjoin.query.terms import Operand, Property
 
 
 def resolve_terms(draft: Draft) -> Draft:
-    """Set the filters, with ids where they were spelled as properties."""
+    """Set the filters, with attributes where ids were spelled as properties."""
     for term in draft.query.head:
         _resolved(term, draft)
     filters = tuple(replace(f, left=_resolved(f.left, draft), right=_resolved(f.right, draft)) for f in draft.filters)
@@ -21,7 +21,7 @@ def resolve_terms(draft: Draft) -> Draft:
 
 
 def _resolved(operand: Operand, draft: Draft) -> Operand:
-    """Return an operand, or the attribute for the property that is its id; raise QueryError if there is no such property."""
+    """Return an operand, or the attribute if it is the property `id`; raise QueryError if there is no such property."""
     if not isinstance(operand, Property):
         return operand
     domain = draft.domain(operand.attribute)
@@ -39,7 +39,7 @@ def _resolved(operand: Operand, draft: Draft) -> Operand:
 
 
 def _elsewhere(name: str, draft: Draft) -> str | None:
-    """Say what does have a property, and how to speak of an edge."""
+    """Say what does have a property, and how to name an edge."""
     for relation, statistics in draft.statistics.relations.items():
         if statistics.rows is not None and name in draft.statistics.properties.get(statistics.rows.domains[-1], {}):
             return f"edges have it: name one, as in {relation}(a, b, e), and write e.{name}"

@@ -7,80 +7,47 @@ The query keeps its own atoms, which decide what it means and which symmetries i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from bigjoin.planner.column_orders import extender
+from bigjoin.planner.column_orders import extender, typical_length
 from bigjoin.planner.draft import Draft, Shortcut
+from bigjoin.planner.isomorphism import Shape, renamings, shape_of
 from bigjoin.planner.simplify import canonical_atom
 from bigjoin.query.plan import Extender
-from bigjoin.query.query import Atom
-from bigjoin.query.statistics import Definition
+from bigjoin.query.query import Atom, Query
 
-MANY = 1000
-"""Places of one definition that are looked at."""
+MAX_PLACES = 1000
+"""Places of one definition that are considered."""
 
-SHORTER = 64.0
-"""By how much lists must be shorter for a further shortcut to be worth it in counts, whose loops share what they intersect."""
-
-_Place = tuple[dict[str, str], frozenset[Atom]]
-"""What each attribute of a definition is called in a query, and the query's atoms that the definition's are."""
+MIN_LENGTH_SAVED = 64.0
+"""By how many values lists must be shorter for a further shortcut to pay off in counts, whose loops share intersections."""
 
 
 def add_shortcuts(draft: Draft) -> Draft:
     """Find where definitions of materialised relations fit into the atoms."""
     found: dict[tuple[str, frozenset[Atom]], Shortcut] = {}
+    asked = Shape(draft)
     for name, relation in draft.statistics.relations.items():
         if relation.definition is not None:
-            for names, covered in islice(_places(relation.definition, draft), MANY):
+            defined = shape_of(Query(name, relation.definition.head, relation.definition.atoms), draft.statistics)
+            for names in islice(renamings(defined, asked, into=True), MAX_PLACES):
                 atom = Atom(name, tuple(names[a] for a in relation.definition.head))
-                found.setdefault((name, covered), Shortcut(atom, covered))  # else the same one, by a symmetry of the definition
+                covered = frozenset(canonical_atom(part.renamed(names), draft) for part in relation.definition.atoms)
+                found.setdefault((name, covered), Shortcut(atom, covered))  # a symmetry of the definition finds it again
     return replace(draft, shortcuts=tuple(found.values()))
 
 
-def _places(definition: Definition, draft: Draft) -> Iterator[_Place]:
-    """Give the ways to name a definition's attributes so that its atoms are atoms of the draft, and which these are."""
-
-    def fit(left: Sequence[Atom], names: dict[str, str], used: frozenset[Atom]) -> Iterator[_Place]:
-        if not left:
-            yield names, used
-            return
-        wanted, *others = left
-        for atom in draft.positive:
-            if atom.read == wanted.read:
-                for attributes in _orders(atom, draft):
-                    grown = _grown(names, wanted.attributes, attributes)
-                    if grown is not None:
-                        yield from fit(others, grown, used | {atom})
-
-    yield from fit(definition.atoms, {}, frozenset())
-
-
-def _orders(atom: Atom, draft: Draft) -> Iterator[tuple[str, ...]]:
-    yield atom.attributes
-    if draft.statistics.relation(atom).symmetric and atom.attributes[0] != atom.attributes[1]:
-        yield (atom.attributes[1], atom.attributes[0], *atom.attributes[2:])
-
-
-def _grown(names: dict[str, str], wanted: Sequence[str], attributes: Sequence[str]) -> dict[str, str] | None:
-    """Return a naming that also maps the wanted attributes to these, or None if it cannot, or would map two to one."""
-    grown = dict(names)
-    for a, b in zip(wanted, attributes, strict=True):
-        if grown.setdefault(a, b) != b:
-            return None
-    return grown if len(set(grown.values())) == len(grown) else None
-
-
 def by_shortcuts(
-    attribute: str, bound: Sequence[str], extenders: Sequence[Extender], draft: Draft, worth: float = 0.0
+    attribute: str, bound: Sequence[str], extenders: Sequence[Extender], draft: Draft, saved: float
 ) -> tuple[Extender, ...]:
     """Return the extenders of a step with shortcuts in the place of those that they cover, where their lists are shorter.
 
-    Those that are known first come first, as deeper loops share what they lead to. The list of the first that covers several
-    atoms is an intersection that was found long ago; the lists of a further one have to be shorter by what it is worth.
+    Shortcuts whose keys are bound first come first, as deeper loops share what they lead to. The first that covers several
+    atoms is always taken: its list is an intersection found beforehand. The lists of a further one have to save so many values.
     """
-    known, now = draft.statistics, {*bound, attribute}
+    now = {*bound, attribute}
     left = {canonical_atom(e.atom, draft): e for e in extenders if set(e.atom.attributes) <= now and not e.atom.negated}
     usable = [
         (shortcut, found)
@@ -89,20 +56,9 @@ def by_shortcuts(
         if (found := extender(shortcut.atom, attribute, bound, draft)) is not None
     ]
     taken: list[Extender] = []
-
-    def typical(e: Extender) -> float:
-        lists = known.of(e.atom).lists.get(e.columns)
-        return lists.typical if lists is not None else float(known.of(e.atom).tuples)
-
-    def covers(shortcut: Shortcut) -> list[Atom]:
-        return [atom for atom in left if atom in shortcut.covers]
-
-    def known_at(e: Extender) -> list[int]:
-        return sorted((bound.index(a) for a in e.key), reverse=True)
-
-    for shortcut, found in sorted(usable, key=lambda entry: known_at(entry[1])):
-        mine = covers(shortcut)
-        shorter = typical(found) + worth < sum(typical(left[atom]) for atom in mine)
+    for shortcut, found in sorted(usable, key=lambda entry: sorted(map(bound.index, entry[1].key), reverse=True)):
+        mine = [atom for atom in left if atom in shortcut.covers]
+        shorter = typical_length(found, draft) + saved < sum(typical_length(left[atom], draft) for atom in mine)
         if (len(mine) > 1 and not taken) or (mine and shorter):
             taken.append(found)
             for atom in mine:

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bigjoin.planner.draft import Draft
+from bigjoin.planner.draft import Draft, Part
+from bigjoin.query.operators import NOT_EQUAL
+from bigjoin.query.plan import Restriction
 from bigjoin.query.query import Atom, Comparison
 
 
 def simplify(draft: Draft) -> Draft:
     """Drop repeated atoms and filters, and filters that always hold.
 
-    In a symmetric relation edge(b, a) is edge(a, b). Where a match's values differ anyway, `a != b` always holds and `a <= b`
-    is `a < b`; left as they are, they would look like an asymmetry and make `unique` count too much. Properties of different
-    values may be equal, and a missing one equals nothing, so comparisons of properties stay as they are.
+    In a symmetric relation edge(b, a) is edge(a, b). Where the values of a match differ anyway, `a != b` always holds and
+    `a <= b` is `a < b`; left as they are, they would look like an asymmetry and make `unique` count too much. Properties of
+    different values may be equal, and a missing one equals nothing, so comparisons of properties stay as they are.
     """
     atoms = tuple(dict.fromkeys(canonical_atom(atom, draft) for atom in draft.atoms))
-    filters = tuple(dict.fromkeys(_canonical_filter(comparison, draft) for comparison in draft.filters))
+    filters = dict.fromkeys(_canonical_filter(comparison, draft) for comparison in draft.filters)
     return replace(draft, atoms=atoms, filters=tuple(f for f in filters if not _always_holds(f, draft)))
 
 
+def canonical(part: Part, draft: Draft) -> Part:
+    """Return a part in the form that equal parts share."""
+    if isinstance(part, Restriction):
+        return part
+    return canonical_atom(part, draft) if isinstance(part, Atom) else part.canonical()
+
+
 def canonical_atom(atom: Atom, draft: Draft) -> Atom:
-    """Return the atom, or the image of it under a symmetry of the relation that comes first of all."""
+    """Return the first of the atom's images under the symmetries of its relation."""
     relation = draft.statistics.relation(atom)
     if not relation.symmetric and not relation.symmetries:
         return atom
@@ -34,15 +43,15 @@ def canonical_atom(atom: Atom, draft: Draft) -> Atom:
 
 
 def _canonical_filter(comparison: Comparison, draft: Draft) -> Comparison:
-    canonical = comparison.canonical()
-    apart = len(set(canonical.attributes)) == 2 and draft.query.injective and not canonical.properties
-    return replace(canonical, op="<") if apart and canonical.op == "<=" else canonical
+    form = comparison.canonical()
+    differ = len(set(form.attributes)) == 2 and draft.query.injective and not form.properties
+    return replace(form, op=form.operator.strict) if differ else form
 
 
 def _always_holds(comparison: Comparison, draft: Draft) -> bool:
     if comparison.properties:
         return False
     if comparison.left == comparison.right:
-        return comparison.op in ("=", "<=", ">=")
+        return comparison.operator.reflexive
     both = isinstance(comparison.left, str) and isinstance(comparison.right, str)
-    return both and comparison.op == "!=" and draft.query.injective
+    return both and comparison.op == NOT_EQUAL.text and draft.query.injective

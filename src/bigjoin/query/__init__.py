@@ -1,1 +1,1 @@
-"""The vocabulary: what a query says, what a plan does, what is known about the data. Frozen, no behaviour but printing."""
+"""The vocabulary: what a query says, what a plan does, what is known about the data. Frozen values that print themselves."""

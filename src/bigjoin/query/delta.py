@@ -1,15 +1,16 @@
-"""Delta queries: how the matches that an epoch's updates create and destroy are found, from the updates alone.
+"""Delta queries: how the matches that an epoch's updates create and destroy are found, starting from the updates.
 
-The result of a query changes by the sum, over its atoms, of the query in which that atom reads the delta. So that a match
-with several updates in it is found once, either the atoms are told apart (those before the seeded one read the new version,
-those after it the old one), or the updates are: every other atom reads the tuples of either version, but for those of the
-delta that come after the seed's. Atoms that a symmetry of the query exchanges can be seeded together by the second rule
-only: their queries then differ by names.
+The result of a query changes by the sum, over its atoms, of the query in which that atom reads the delta. A match may contain
+several updates and must be found once, so there are two rules. By atoms: those before the seeded one read the new version,
+those after it the old one. By updates: every other atom reads the tuples of either version, except those of the delta that
+come after the seed's tuple. Only under the second rule can atoms that a symmetry exchanges share a query: it is then the same
+query up to the names of attributes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import indent
 
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan, Restriction
@@ -18,28 +19,28 @@ from bigjoin.query.query import Atom, Query
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a match found for one atom of an orbit is for another: attribute `names[a]` gets the value of attribute a."""
+    """How a match found for one atom of an orbit becomes one for another: attribute `names[a]` gets the value of a."""
 
     atom: Atom
     names: tuple[tuple[str, str], ...]
     earlier: tuple[Atom, ...] = ()
-    """Atoms that come before and read the same relation: an image in which one of them is the seed's tuple is theirs."""
+    """Earlier atoms over the same relation: an image in which one of them is the seed's tuple belongs to that atom."""
     symmetric: bool = False
     """Whether a tuple of that relation is the same with its first two columns exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaQuery:
-    """One dQ_i: a plan that is seeded with the delta of an atom's relation."""
+    """One dQ_i: a plan whose seed is the delta of an atom's relation."""
 
     atom: Atom
     plan: Plan
     sign: int = 1
     """-1 for a negated atom: its tuples destroy matches."""
     images: tuple[Image, ...] = ()
-    """For each atom of its orbit how to read the matches; none at all if they are meant as they are found."""
+    """How to read the matches for each atom of the orbit; empty if they are read as they are found."""
     nests: CountPlan | None = None
-    """How its matches are counted, where they need not be found. What all queries come to together is what can be divided."""
+    """How its matches are counted, if they need not be listed. Only the sum over all queries is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,13 @@ class DeltaPlan:
     query: Query
     queries: tuple[DeltaQuery, ...]
     by_updates: bool = False
-    """Whether updates are told apart, and not atoms."""
+    """Whether the second rule holds: updates are told apart, not atoms."""
     consolidates: bool = False
-    """Whether a match may be found both as created and as destroyed within an epoch: such rows cancel out."""
+    """Whether an epoch may find a match both created and destroyed: such rows cancel out."""
     automorphisms: tuple[tuple[tuple[str, str], ...], ...] = ()
-    """For `unique`, if updates are told apart: the renamings, of which one gives each match the form that is reported."""
+    """For `unique` by updates: the renamings, one of which turns a match into the form that is reported."""
     restrictions: tuple[Restriction, ...] = ()
-    """What that form satisfies."""
+    """What the reported form satisfies."""
 
     def __str__(self) -> str:
         rules = []
@@ -64,9 +65,5 @@ class DeltaPlan:
             others = [image.atom for image in dq.images if image.atom != dq.atom]
             shared = f", and for {', '.join(map(str, others))} by renaming" if others else ""
             how = str(dq.plan) if dq.nests is None else str(dq.nests)
-            rules += [f"{sign}dQ{number}, seeded with the delta of {dq.atom}{shared}", _indented(how)]
+            rules += [f"{sign}dQ{number}, seeded with the delta of {dq.atom}{shared}", indent(how, "  ")]
         return "\n".join(rules)
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())

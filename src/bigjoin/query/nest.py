@@ -1,12 +1,13 @@
 """A nest of loops: how matches are counted without listing them all.
 
-A loop binds one attribute and adds up, over its extensions, the product of what its inner loops come to: loops side by side
+A loop binds one attribute and adds up, over its extensions, the product of the sums of its inner loops: loops side by side
 are independent of each other once the attributes around them are bound. A plan is the nest in which no two loops stand side
 by side.
 
-Two things keep a nest from doing work twice. A loop that depends on the attribute around it alone is `cached` by its code.
-And a counter eliminates attributes: counter(v) adds up, while the attributes around it stay bound, the ways in which a value
-v is reached; then one loop over v multiplies counters, however many ways there are (the paper's diamond is two of them).
+Two things keep a nest from doing work twice. A loop that depends only on the attribute around it is `cached`: its sum is kept
+for each code of that attribute. And a counter eliminates attributes: while the attributes around it stay bound, counter(v)
+adds up the ways in which a value v is reached; then a single loop over v multiplies counters, however many ways there are
+(the paper's diamond is two counters).
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from bigjoin.query.query import Query
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Bind an attribute, as a step of a plan does, and count what is inside for each of its values."""
+    """Bind an attribute, as a step of a plan does, and sum the inner loops for each of its values."""
 
     step: Step
     inner: tuple[Loop, ...] = ()
     counters: tuple[Counter, ...] = ()
-    """Filled for each value of the attribute, before the inner loops run."""
+    """Filled anew for each value of the attribute, before the inner loops start."""
     weights: tuple[int, ...] = ()
-    """Counters whose entry for a value multiplies what is inside; without extenders, their entries are the values."""
+    """Counters whose entry for a value is a factor of the product; without extenders, the loop runs over their entries."""
     collects: int | None = None
-    """The counter, if this is the last loop of its spine: what is inside is added to the entry of the value."""
+    """The counter that this loop, the last of its spine, adds to: the product goes to the entry of the value."""
     cached: bool = False
     discount: int = 0
-    """How many of the values are left out of the count: attributes of loops beside this one have them, whatever they are."""
+    """How many values to subtract from the count: those that attributes of loops side by side with this one always take."""
 
     @property
     def attribute(self) -> str:
@@ -49,7 +50,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Ways in which the values of an attribute are reached: the first inner loop of each leads on to the one that collects."""
+    """How often each value of an attribute is reached. The first inner loop of each loop leads on to the one that collects."""
 
     number: int
     spine: Loop
@@ -60,8 +61,8 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """A nest, how often its count is added, and the attributes that it speaks of."""
+class Nest:
+    """A term of a sum: a nest of loops, how often its count is added, and the attributes that it binds."""
 
     times: int
     root: Loop
@@ -69,7 +70,7 @@ class Term:
 
     @property
     def tails(self) -> tuple[str, ...]:
-        """The attributes whose loops have nothing inside, of a chain that ends in loops side by side: lists, if factorized."""
+        """The attributes of the innermost loops of a chain that ends in loops side by side: factorized, they are lists."""
         loop = self.root
         while len(loop.inner) == 1 and loop.inner[0].inner:
             loop = loop.inner[0]
@@ -82,10 +83,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class CountPlan:
-    """How the matches of a query are counted: terms added up, with their signs, and divided by the size of a symmetry."""
+    """How the matches of a query are counted: nests are added up, with their signs, and divided by the size of a symmetry."""
 
     query: Query
-    terms: tuple[Term, ...]
+    terms: tuple[Nest, ...]
     divisor: int = 1
 
     def __str__(self) -> str:
@@ -96,17 +97,21 @@ class CountPlan:
         return "\n".join(lines + ([f"divided by {self.divisor}"] if self.divisor > 1 else []))
 
 
-def nest_of(plan: Plan) -> Loop:
+def nest_of(plan: Plan) -> Nest:
     """Return a plan as a nest, each step inside the one before."""
-    steps = [*seed_steps(plan.seed), *plan.steps]
-    loop = Loop(steps[-1])
-    for step in reversed(steps[:-1]):
-        loop = Loop(step, (loop,))
-    return loop
+    return chain([*seed_steps(plan.seed), *plan.steps])
+
+
+def chain(steps: Sequence[Step], tails: Sequence[Step] = ()) -> Nest:
+    """Return the nest with each step inside the one before, and the tails side by side inside the last."""
+    loops = tuple(Loop(step) for step in tails)
+    for step in reversed(steps):
+        loops = (Loop(step, loops),)
+    return Nest(1, loops[0], tuple(step.attribute for step in (*steps, *tails)))
 
 
 def seed_steps(seed: Seed) -> Iterator[Step]:
-    """Give a step for each attribute of the seed's atom, with what that attribute decides."""
+    """Give a step for each attribute of the seed's atom, with everything that this attribute decides."""
     atom = seed.extender.atom
     columns = seed.extender.columns
     for i, attribute in enumerate(seed.attributes):
@@ -121,7 +126,7 @@ def seed_steps(seed: Seed) -> Iterator[Step]:
         yield Step(
             attribute,
             (Extender(atom, columns[: place + 1]),),
-            restrictions=tuple(r for r in seed.restrictions if decides((r.smaller, r.larger))),
+            restrictions=tuple(r for r in seed.restrictions if decides(r.attributes)),
             checks=(*checks, *([seed.extender] if repeated else [])),
             filters=tuple(f.led_by(attribute) for f in seed.filters if decides(f.attributes)),
         )
@@ -129,9 +134,7 @@ def seed_steps(seed: Seed) -> Iterator[Step]:
 
 def _lines(loop: Loop, depth: int) -> list[str]:
     indent = "  " * depth
-    step = loop.step
-    parts = [*step.extenders, *step.excluders, *step.checks, *step.restrictions, *step.filters]
-    parts += [f"counter{number}({loop.attribute})" for number in loop.weights]
+    parts = [*loop.step.parts, *(f"counter{number}({loop.attribute})" for number in loop.weights)]
     kept = ", kept for each value" if loop.cached else ""
     kept += f", but for {loop.discount} that are taken" if loop.discount else ""
     into = f", added to counter{loop.collects}({loop.attribute})" if loop.collects is not None else ""

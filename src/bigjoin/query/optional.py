@@ -1,4 +1,4 @@
-"""Optional atoms, spelled out: a query with them is the sum of queries without, one for each choice of what is there."""
+"""Spell out optional atoms: a query with them is a sum of queries without, one for each choice of which atoms hold."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from itertools import product
 
 from bigjoin.errors import QueryError
 from bigjoin.query.query import Atom, Query
-from bigjoin.query.terms import Constant, attribute_of
+from bigjoin.query.terms import attribute_of
 
-MOST = 6
-"""Optional atoms of a query: each doubles the number of queries."""
+MAX_OPTIONAL_ATOMS = 6
+"""Each optional atom doubles the number of queries."""
 
 
 def branches(query: Query) -> tuple[Query, ...]:
-    """Return queries without optional atoms, no two of which have a match in common, that together have the query's matches.
+    """Return queries without optional atoms whose matches are disjoint and together are the query's matches.
 
-    In each of them some optional atoms hold, and the others have no tuple at all for what the query binds otherwise. A head
-    lists only what its query binds, or some attribute if that is nothing.
+    In each of them some optional atoms hold, and the others have no tuple for what the rest of the query binds. A head lists
+    only what its query binds, or else some attribute, so that it is not empty.
     """
     if not query.optional:
         return (query,)
     _check(query)
     found = []
     bound = set(query.attributes)
-    needed = [atom for atom in query.optional if set(atom.attributes) - bound]  # the others hold or not: a match either way
+    needed = [atom for atom in query.optional if set(atom.attributes) - bound]  # others bind nothing: they change no match
     for there in product((True, False), repeat=len(needed)):
         chosen = zip(needed, there, strict=True)
         parts = tuple(replace(atom, optional=False) if holds else _without(atom, query) for atom, holds in chosen)
@@ -35,7 +35,7 @@ def branches(query: Query) -> tuple[Query, ...]:
 
 
 def _without(atom: Atom, query: Query) -> Atom:
-    """Return the negated atom that leaves its further attributes open, under names that nothing else has."""
+    """Return the negated atom that leaves its own attributes open, under names that nothing else has."""
     taken = {a for other in query.atoms for a in other.attributes}
     names = {}
     for a in atom.attributes:
@@ -46,11 +46,11 @@ def _without(atom: Atom, query: Query) -> Atom:
 
 
 def _check(query: Query) -> None:
-    """Refuse what has no plain meaning beside an optional atom."""
-    if len(query.optional) > MOST:
-        raise QueryError(f"a query can have {MOST} optional atoms, not {len(query.optional)}")
+    """Refuse what has no clear meaning together with an optional atom."""
+    if len(query.optional) > MAX_OPTIONAL_ATOMS:
+        raise QueryError(f"a query can have at most {MAX_OPTIONAL_ATOMS} optional atoms, not {len(query.optional)}")
     if query.injective:
-        raise QueryError("optional atoms do not go with distinct, unique or induced", query.optional[0].span)
+        raise QueryError("optional atoms cannot be combined with distinct, unique or induced", query.optional[0].span)
     seen = set(query.attributes)
     for atom in query.optional:
         own = set(atom.attributes) - set(query.attributes)
@@ -65,7 +65,6 @@ def _check(query: Query) -> None:
             if other.negated and (denied := sorted(own & set(other.attributes))):
                 raise QueryError(f"'{other}' is about {denied[0]!r}, which may be NULL", other.span)
         for comparison in query.filters:
-            fixed = comparison.op == "=" and isinstance(comparison.right, Constant)  # a constant is part of the atom
-            compared = [a for a in comparison.attributes if a in own and not (fixed and a.startswith("_"))]
-            if compared:
+            in_atom = comparison.is_constant  # a constant argument of the atom, if its attribute is ours
+            if compared := [a for a in comparison.attributes if a in own and not (in_atom and a.startswith("_"))]:
                 raise QueryError(f"'{comparison}' compares {compared[0]!r}, which may be NULL", comparison.span)

@@ -1,7 +1,7 @@
 """A plan: a seed and one Extend step for each further attribute. Printed, it is the numbered rules that it performs.
 
-A plan says nothing about where it runs (strategies do) nor how an index is cut (the index does). It speaks of relations by
-name, of column orders, and of versions, so that the same steps serve a static graph and a delta query.
+A plan does not say where it runs (strategies do) nor how an index is cut (the index does). It names relations, column orders
+and versions, so that the same steps serve a static graph and a delta query.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Extender:
     atom: Atom
     columns: tuple[int, ...]
     after: tuple[str, ...] = ()
-    """Of an atom that reads later tuples than the seed's: the attributes that the seed's tuple binds."""
+    """For an atom that reads tuples later than the seed's: the attributes that the seed's tuple binds."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class Extender:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The attributes that tell whether it holds: its own, and perhaps those of the seed's tuple."""
+        """The attributes that decide whether it holds: its own and, if it reads later tuples, those of the seed's tuple."""
         return (*self.key, self.attribute, *self.after)
 
     def __str__(self) -> str:
@@ -45,10 +45,18 @@ class Extender:
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """A symmetry restriction: the code of `smaller` is below that of `larger`. Ours, so it is about codes, not ids."""
+    """A symmetry restriction: the code of `smaller` is below that of `larger`. It is about codes, never about users' ids."""
 
     smaller: str
     larger: str
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return self.smaller, self.larger
+
+    def renamed(self, names: dict[str, str]) -> Restriction:
+        """Return the restriction with its attributes replaced."""
+        return Restriction(names[self.smaller], names[self.larger])
 
     def __str__(self) -> str:
         return f"code({self.smaller}) < code({self.larger})"
@@ -80,8 +88,8 @@ class Seed:
 class Step:
     """Extend every prefix by `attribute`: the extender with the fewest extensions proposes, the others intersect.
 
-    `excluders` are negated atoms, whose lists are taken away. `restrictions` and equalities bound the lists before they
-    are counted. `checks` are atoms that the new attribute completes without being extenders of it, such as edge(a, a).
+    `excluders` are negated atoms, whose lists are subtracted. `restrictions` and equalities bound the lists before they are
+    counted. `checks` are atoms that the new attribute completes but that are no extenders of it, such as edge(a, a).
     """
 
     attribute: str
@@ -90,6 +98,16 @@ class Step:
     restrictions: tuple[Restriction, ...] = ()
     checks: tuple[Extender, ...] = ()
     filters: tuple[Comparison, ...] = ()
+
+    @property
+    def lists(self) -> tuple[Extender, ...]:
+        """Everything whose lists it reads."""
+        return (*self.extenders, *self.excluders, *self.checks)
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """Everything that the new attribute has to satisfy."""
+        return (*self.lists, *self.restrictions, *self.filters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +129,7 @@ class Plan:
         for number, step in enumerate(self.steps, start=2):
             previous = f"p{number - 1}({', '.join(bound)})"
             bound.append(step.attribute)
-            parts = (*step.extenders, *step.excluders, *step.checks, *step.restrictions, *step.filters)
-            rules.append(_rule(number, bound, [previous, *parts]))
+            rules.append(_rule(number, bound, [previous, *step.parts]))
         return "\n".join(rules)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bigjoin.errors import QueryError, Span, did_you_mean
+from bigjoin.query.flags import FLAGS
+from bigjoin.query.operators import EQUAL, OPERATORS, ComparisonOperator
 from bigjoin.query.read import Read, Version, View
 from bigjoin.query.terms import Constant, Operand, Property, Term, attribute_of
 
-FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
-"""The operator that holds when the two sides of a comparison change places."""
+MAX_ATTRIBUTES = 128
+"""Attributes of a query. Planning time grows with their cube: a path of a hundred takes fifteen seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +24,9 @@ class Atom:
     attributes: tuple[str, ...]
     negated: bool = False
     optional: bool = False
-    """Whether a match may do without: its further attributes are then NULL."""
+    """Whether a match may lack it; the attributes that only it binds are then NULL."""
     columns: tuple[str, ...] = ()
-    """The names of the columns that the attributes stand for; without, they are the relation's, in its order."""
+    """The names of the columns that the attributes stand for; if empty, all columns of the relation, in order."""
     view: View | None = None
     version: Version = Version.NEW
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -53,8 +57,13 @@ class Comparison:
 
     left: Operand
     op: str
+    """The text of an entry of OPERATORS."""
     right: Operand
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def operator(self) -> ComparisonOperator:
+        return OPERATORS[self.op]
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -64,9 +73,14 @@ class Comparison:
     def properties(self) -> tuple[Property, ...]:
         return tuple(side for side in (self.left, self.right) if isinstance(side, Property))
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether it says that something equals a constant."""
+        return self.op == EQUAL.text and isinstance(self.right, Constant)
+
     def flipped(self) -> Comparison:
         """Return the same condition with its sides exchanged."""
-        return Comparison(self.right, FLIPPED[self.op], self.left, self.span)
+        return Comparison(self.right, self.operator.flipped, self.left, self.span)
 
     def led_by(self, attribute: str) -> Comparison:
         """Return the same condition with the side that is about the attribute on the left."""
@@ -79,8 +93,7 @@ class Comparison:
             return self.flipped()
         if isinstance(self.right, Constant):
             return self
-        backwards = self.op in (">", ">=") or (self.op in ("=", "!=") and str(self.right) < str(self.left))
-        return self.flipped() if backwards else self
+        return min(self, self.flipped(), key=lambda form: (form.op, str(form.left)))
 
     def renamed(self, names: dict[str, str]) -> Comparison:
         """Return the comparison with its attributes replaced."""
@@ -101,11 +114,11 @@ def _renamed(side: Operand, names: dict[str, str]) -> Operand:
 class Query:
     """A rule `name(head) := atoms, filters` and the meaning its flags give it.
 
-    The head lists attributes, and perhaps properties of some: columns of the result. A match binds every attribute, so where
-    the head leaves some out, rows repeat; with `deduplicate` they do not.
+    The head lists attributes, and perhaps properties of them: the columns of the result. A match binds every attribute, so
+    rows repeat where the head leaves some out, unless `deduplicate` is set.
 
-    Without flags a match is any binding of the attributes that satisfies every atom (a homomorphism). `distinct`: a
-    match's values differ. `unique`: distinct, and one match for each class under the query's automorphisms. `induced`:
+    Without flags a match is any binding of the attributes that satisfies every atom (a homomorphism). `distinct`: the
+    values of a match differ. `unique`: distinct, and one match for each class under the query's automorphisms. `induced`:
     distinct, and no tuple among a match's values beyond those the atoms ask for.
     """
 
@@ -134,9 +147,9 @@ class Query:
 
     @property
     def projects(self) -> bool:
-        """Whether the head leaves out an attribute that may have several values beside those of the others."""
+        """Whether the head leaves out an attribute that may have several values for the same values of the others."""
         listed = {term for term in self.head if isinstance(term, str)}
-        fixed = {f.left for f in self.filters if f.op == "=" and isinstance(f.right, Constant)}
+        fixed = {f.left for f in self.filters if f.is_constant}
         return not {a for atom in self.atoms if not atom.negated for a in atom.attributes} <= listed | fixed
 
     @property
@@ -146,51 +159,56 @@ class Query:
 
     @property
     def injective(self) -> bool:
+        """Whether the values of a match have to differ."""
         return self.distinct or self.unique or self.induced
+
+    def with_flags(self, flags: Mapping[str, bool]) -> Query:
+        """Return the query with some flags set or cleared; raise TypeError for a name that is no flag."""
+        if unknown := flags.keys() - {flag.name for flag in FLAGS}:
+            raise TypeError(f"a query has no flag {min(unknown)!r}")
+        changes: Any = flags
+        return replace(self, **changes)
 
     def __str__(self) -> str:
         body = ", ".join(str(part) for part in (*self.atoms, *self.filters))
-        flags = [flag for flag in ("distinct", "unique", "induced", "deduplicate") if getattr(self, flag)]
+        flags = [flag.name for flag in FLAGS if flag.printed and getattr(self, flag.name)]
         return f"{self.name}({', '.join(map(str, self.head))}) := {body}" + (f"  [{', '.join(flags)}]" if flags else "")
 
 
-MOST_ATTRIBUTES = 128
-"""The time to plan a query grows with the cube of its attributes: a path of a hundred takes fifteen seconds."""
-
-
 def validate(query: Query) -> Query:
-    """Return the query if every attribute it speaks of is bound by a positive atom; raise QueryError otherwise."""
+    """Return the query if positive or optional atoms bind every attribute in it; raise QueryError otherwise."""
     if not query.attributes:
         raise QueryError("a query needs at least one atom that is neither negated nor optional", hint="for example edge(a, b)")
     bound = tuple(dict.fromkeys((*query.attributes, *(a for atom in query.optional for a in atom.attributes))))
-    if len(bound) > MOST_ATTRIBUTES:
-        raise QueryError(f"the query has {len(bound):,} attributes, and {MOST_ATTRIBUTES} at most can be planned")
+    if len(bound) > MAX_ATTRIBUTES:
+        raise QueryError(f"the query has {len(bound):,} attributes; at most {MAX_ATTRIBUTES} can be planned")
     open_ = {a for atom in query.atoms if atom.negated for a in atom.attributes if a.startswith("_")}
     for comparison in query.filters:
         unbound = [a for a in comparison.attributes if a in open_ and a not in bound]
-        if unbound and not (comparison.op == "=" and isinstance(comparison.right, Constant)):
+        if unbound and not comparison.is_constant:
             hint = "a constant may be compared with =, or stand in the atom itself"
             raise QueryError(f"'{comparison}' compares {unbound[0]!r}, which only a negated atom has", comparison.span, hint)
+
+    def check(attribute: str, what: str, span: Span | None) -> None:
+        if attribute not in bound:
+            hint = did_you_mean(attribute, bound) or f"the atoms bind {', '.join(bound)}"
+            raise QueryError(f"{what} is not bound by any atom", span, hint)
+
     parts: list[Atom | Comparison] = [*query.atoms, *query.filters]
     for part in parts:
         for attribute in part.attributes:
-            if attribute not in bound and attribute not in open_:
-                raise QueryError(
-                    f"attribute {attribute!r} in '{part}' is not bound by any atom",
-                    part.span,
-                    did_you_mean(attribute, bound) or f"the atoms bind {', '.join(bound)}",
-                )
-    for term in query.head:
-        if attribute_of(term) not in bound:
-            what = f"attribute {term!r} of the head" if isinstance(term, str) else f"attribute {term.attribute!r} in '{term}'"
-            hint = did_you_mean(attribute_of(term), bound) or f"the atoms bind {', '.join(bound)}"
-            raise QueryError(f"{what} is not bound by any atom", None if isinstance(term, str) else term.span, hint)
-    named = [term for term in query.head if isinstance(term, str)]
-    if len(set(named)) != len(named):
-        raise QueryError("the head names an attribute twice", hint=f"write {query.name}({', '.join(bound)})")
-    taken: dict[str, Term] = {attribute: attribute for attribute in named}
-    for term in query.head:
-        if isinstance(term, Property) and taken.setdefault(term.column, term) is not term:
-            both = f"'{term}' and '{taken[term.column]}' both become column {term.column!r}"
+            if attribute not in open_:
+                check(attribute, f"attribute {attribute!r} in '{part}'", part.span)
+    columns: dict[str, Term] = {}
+    for term in sorted(query.head, key=lambda term: isinstance(term, Property)):
+        if isinstance(term, str):
+            check(term, f"attribute {term!r} of the head", None)
+            if term in columns:
+                raise QueryError("the head names an attribute twice", hint=f"write {query.name}({', '.join(bound)})")
+            columns[term] = term
+            continue
+        check(term.attribute, f"attribute {term.attribute!r} in '{term}'", term.span)
+        if columns.setdefault(term.column, term) is not term:
+            both = f"'{term}' and '{columns[term.column]}' both become column {term.column!r}"
             raise QueryError(both, term.span, "list a property once, and give attributes other names")
     return query

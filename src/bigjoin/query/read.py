@@ -1,4 +1,4 @@
-"""What an atom reads of the data: a relation or a view of it, at a version. Indices and statistics are asked with a `Read`."""
+"""What an atom reads: a relation or a view of it, at a version. Indices and statistics are looked up by a `Read`."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from bigjoin.query.terms import Constant
 
 
 class Version(StrEnum):
-    """Which tuples of a relation are read. A graph that does not change has only NEW."""
+    """Which tuples of a relation are read. A static graph has only NEW."""
 
     OLD = "old"
     NEW = "new"
     EITHER = "either"
-    """All tuples that are in the old version or in the new one: of these two, one holds the other."""
+    """The tuples of the old or the new version. Deletions come before insertions, so one of the two contains the other."""
     DELTA = "delta"
-    """The tuples in which the versions differ: what was deleted, or what was inserted."""
+    """The tuples in which the versions differ: those deleted, or those inserted."""
     LATER = "later"
-    """The tuples of the delta that come after the one that the plan is seeded with."""
+    """The tuples of the delta that come after the seed's tuple."""
 
 
-Column = Literal["kept", "left out"] | Constant | int
-"""What becomes of a column. A number is that of a column which it has to equal; both are left out."""
+ViewColumn = Literal["kept", "left out"] | Constant | int
+"""What a view does with a column. A number names the column that it has to equal; both are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Some columns of a relation, of the tuples that have certain constants or equal values in others, as a set.
+    """The set of values that some columns have in the tuples whose other columns hold given constants or equal each other.
 
-    Atoms that leave columns out by name, and negated atoms with `_` or constants, read views.
+    Positive atoms that name only some columns read views, and so do negated atoms with `_` or constants.
     """
 
-    columns: tuple[Column, ...]
-    """What becomes of each column of the relation."""
+    columns: tuple[ViewColumn, ...]
+    """What it does with each column of the relation."""
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -44,12 +44,12 @@ class View:
 
     @property
     def constants(self) -> tuple[tuple[int, Constant], ...]:
-        """The columns that are to have a certain value."""
+        """The columns that have to hold a constant."""
         return tuple((c, column) for c, column in enumerate(self.columns) if isinstance(column, Constant))
 
     @property
     def equal(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of columns that are to be equal."""
+        """Pairs of columns that have to be equal."""
         return tuple((c, column) for c, column in enumerate(self.columns) if isinstance(column, int))
 
     def __str__(self) -> str:
@@ -60,13 +60,13 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What is read of a relation."""
+    """A relation or a view of it, at a version."""
 
     relation: str
     version: Version = Version.NEW
     view: View | None = None
     width: int = 0
-    """How many attributes the atom has, if an atom reads it: one more than the relation has columns asks for its rows."""
+    """How many attributes the reading atom has; one more than the relation's columns asks for its rows."""
 
     def __str__(self) -> str:
         view = "" if self.view is None else str(self.view)

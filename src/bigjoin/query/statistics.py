@@ -9,7 +9,7 @@ from itertools import product
 from bigjoin.query.query import Atom
 from bigjoin.query.read import View
 
-GRAPH = ("src", "dst")
+EDGE_COLUMNS = ("src", "dst")
 """The columns of a relation of edges."""
 
 
@@ -28,10 +28,10 @@ class ListStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The join whose result a materialised relation is: its tuples are all bindings of the head that satisfy the atoms."""
+    """The join that a materialised relation stores: its tuples are all bindings of the head that satisfy the atoms."""
 
     head: tuple[str, ...]
-    """All its attributes."""
+    """All attributes of the atoms."""
     atoms: tuple[Atom, ...]
 
 
@@ -42,23 +42,23 @@ class RelationStatistics:
     domains: tuple[str, ...]
     tuples: int
     symmetric: bool = False
-    """Whether exchanging the first two columns leaves the relation as it is (an undirected graph)."""
+    """Whether swapping the first two columns leaves the relation unchanged (an undirected graph)."""
     loops: int = 0
     """Tuples whose columns are all equal."""
     lists: Mapping[tuple[int, ...], ListStatistics] = field(default_factory=dict)
-    """By column order, which says what orders there are; none at all stands for every order."""
+    """By column order: the orders that the index holds. An empty mapping means that it can serve any order."""
     rows: RelationStatistics | None = None
-    """The relation with one column more, the id of a row: one tuple for each row of the source."""
+    """The relation with the id of a row as one more column: a tuple for each row of the source."""
     catalogue: Mapping[str, float] = field(default_factory=dict)
-    """Average extensions of small patterns, from a sample (`index/catalogue.py` says how they are named); perhaps none."""
+    """Average extensions of small patterns, from a sample, by the names of `index/catalogue.py`; may be empty."""
     columns: tuple[str, ...] = ()
-    """The names of its columns, if they have any."""
+    """The names of its columns; empty if they have none."""
     symmetries: tuple[tuple[int, ...], ...] = ()
-    """Exchanges of columns that leave the relation as it is, beyond that of the first two in a symmetric one."""
+    """Permutations of columns that leave the relation unchanged, besides swapping the first two of a symmetric one."""
     materialized: bool = False
-    """Whether it is the stored result of a query over the others."""
+    """Whether it stores the result of a query over the other relations."""
     definition: Definition | None = None
-    """That query, if it is one that plans can make use of."""
+    """That query, if plans can make use of it."""
 
     @property
     def arity(self) -> int:
@@ -67,7 +67,7 @@ class RelationStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """All relations by name, the number of values in each domain, and the properties that they have."""
+    """All relations by name, and the number of values and the properties of each domain."""
 
     relations: Mapping[str, RelationStatistics]
     domains: Mapping[str, int]
@@ -75,7 +75,7 @@ class Statistics:
     """By domain: the names of its properties, and their Arrow types as text."""
 
     def relation(self, atom: Atom) -> RelationStatistics:
-        """Return the statistics of an atom's relation, or of its view of one: any column order of that can be had."""
+        """Return the statistics of an atom's relation, or of its view, which can be made in any column order."""
         whole, view = self.relations[atom.relation], atom.view
         if view is None:
             return whole
@@ -85,9 +85,13 @@ class Statistics:
         )
 
     def of(self, atom: Atom) -> RelationStatistics:
-        """Return the statistics of what an atom reads: its relation, or the rows of it if it has one attribute more."""
+        """Return the statistics of what an atom reads: its relation, or the relation's rows if it has one more attribute."""
         relation = self.relation(atom)
         return relation.rows if relation.rows is not None and len(atom.attributes) > relation.arity else relation
+
+    def domains_of(self, atoms: Iterable[Atom]) -> dict[str, str]:
+        """Return the domain that each attribute of some atoms ranges over."""
+        return {a: domain for atom in atoms for a, domain in zip(atom.attributes, self.of(atom).domains, strict=True)}
 
     def is_id(self, domain: str, name: str) -> bool:
         """Tell whether a property is the id itself: `a.id` is, unless the source has a column of that name."""
@@ -95,7 +99,7 @@ class Statistics:
 
 
 def _prefixes(whole: RelationStatistics, view: View) -> dict[tuple[int, ...], ListStatistics]:
-    """Return the column orders of a view of a materialised relation that the index holds; none, if it has to be made."""
+    """Return the column orders in which the index holds a view of a materialised relation; empty if the view must be made."""
     if not whole.materialized or view.constants or view.equal:
         return {}
     width, place = len(view.kept), {column: i for i, column in enumerate(view.kept)}
@@ -104,7 +108,7 @@ def _prefixes(whole: RelationStatistics, view: View) -> dict[tuple[int, ...], Li
 
 
 def _seen_through(whole: RelationStatistics, view: View) -> tuple[tuple[int, ...], ...]:
-    """Return the exchanges of a view's columns that leave it as it is: those of the relation that fix what it leaves out."""
+    """Return the permutations of a view's columns that leave it unchanged: those of the relation that fix the other columns."""
     exchanges = whole.symmetries
     if whole.symmetric:
         exchanges = (*exchanges, (1, 0, *range(2, whole.arity)))
@@ -117,7 +121,7 @@ def _seen_through(whole: RelationStatistics, view: View) -> tuple[tuple[int, ...
 
 
 def assumed_graph(*, symmetric: bool, properties: Iterable[str] = ()) -> Statistics:
-    """Return the statistics of a middling social graph, for explaining a query without a source; all have the properties."""
+    """Return the statistics of a mid-sized social graph, for explaining a query without a source; all have the properties."""
     vertices, tuples, parallel = 100_000, 1_000_000, 2
     lists = ListStatistics(keys=vertices, mean=tuples / vertices, typical=10 * tuples / vertices, longest=vertices // 10)
     edge = RelationStatistics(
@@ -127,7 +131,7 @@ def assumed_graph(*, symmetric: bool, properties: Iterable[str] = ()) -> Statist
         loops=0 if symmetric else 1,
         lists={(0, 1): lists, (1, 0): lists},
         catalogue=_assumed_catalogue((0,) if symmetric else (0, 1)),
-        columns=GRAPH,
+        columns=EDGE_COLUMNS,
     )
     rows = replace(
         edge,

@@ -41,7 +41,7 @@ class Property:
 
     @property
     def column(self) -> str:
-        """The name of its column in a result: a plain word, which Spark need not quote."""
+        """The name of its column in a result: a plain word that Spark does not have to quote."""
         return re.sub(r"\W", "_", f"{self.attribute}_{self.name}")
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from bigjoin.dataflow.forecast import forecast
 from bigjoin.dataflow.heavy import find_heavy
+from bigjoin.defaults import StrategyName
 from bigjoin.index.directory import Index
 from bigjoin.joins.bind import bind
 from bigjoin.query.plan import Plan
@@ -34,7 +35,9 @@ BALANCED = 4.0
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
-def choose(spark: SparkSession | None, index: Index, plan: Callable[[], Plan], workers: int | None = None) -> tuple[str, str]:
+def choose(
+    spark: SparkSession | None, index: Index, plan: Callable[[], Plan], workers: int | None = None
+) -> tuple[StrategyName, str]:
     """Return the strategy for a plan over an index, and the reason; the plan is made if skew matters."""
     memory, whose = _memory(spark)
     size = index.own_bytes
@@ -46,11 +49,15 @@ def choose(spark: SparkSession | None, index: Index, plan: Callable[[], Plan], w
     return strategy, f"{sizes}; {why}"
 
 
-def by_skew(plan: Plan, index: Index, workers: int) -> tuple[str, str]:
+def by_skew(plan: Plan, index: Index, workers: int) -> tuple[StrategyName, str]:
     """Return the strategy for an index that is dealt out to workers, and the reason."""
     bound = bind(plan, index)
     plain, spread = forecast(bound, workers), forecast(bound, workers, find_heavy(bound, workers))
-    costs = {"partitioned": plain.skew, "heavy-light": HEAVY_LIGHT * spread.skew, "balanced": BALANCED}
+    costs: dict[StrategyName, float] = {
+        "partitioned": plain.skew,
+        "heavy-light": HEAVY_LIGHT * spread.skew,
+        "balanced": BALANCED,
+    }
     chosen = min(costs, key=lambda name: costs[name])
     said = f"with {workers} workers, the busiest would get {plain.skew:.1f} times its share where each worker owns a part"
     if plain.skew > 1.05:

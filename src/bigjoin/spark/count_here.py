@@ -8,7 +8,8 @@ from bigjoin.index.directory import Index
 from bigjoin.index.stage_runner import in_threads
 from bigjoin.joins.compiled import Range
 from bigjoin.joins.work_limit import check_work
-from bigjoin.query.optional import branches
+from bigjoin.planner import meaning
+from bigjoin.planner.draft import Draft
 from bigjoin.query.query import Query
 from bigjoin.spark.shared import count_job
 from bigjoin.spark.strategy import Ask
@@ -25,12 +26,12 @@ def is_small(index: Index) -> bool:
 
 def count_here(index: Index, query: Query) -> int:
     """Return the number of matches in an index without runs."""
-    return sum(_count(index, branch) for branch in branches(query))
+    return sum(_count(index, part) for part in meaning(query, index.statistics))
 
 
-def _count(index: Index, query: Query) -> int:
-    job = count_job(Ask(query, index), COUNT_THREADS)
-    check_work(query, [(job.program.plan, index)])
+def _count(index: Index, part: Draft) -> int:
+    job = count_job(Ask(part, index), COUNT_THREADS)
+    check_work(part.query, [(job.program.plan, index)])
 
     def count(ranges: Sequence[Sequence[Range]]) -> int:
         found = zip(job.program.bind(index), ranges, strict=True)

@@ -100,7 +100,7 @@ class InRounds(Strategy):
         cores = parallelism(self.spark)
         workers = worker_count(ask.index, ask.workers, cores)
         size = ask.batch_size or self.batch_size(workers)
-        return Job(plan(ask.query, ask.index.statistics), ask.index, workers, min(cores, workers), size, ask.limit)
+        return Job(plan(ask.meaning), ask.index, workers, min(cores, workers), size, ask.limit)
 
     def count(self, ask: Ask, progress: Progress | None = None) -> Ran:
         """Count the matches of a query."""

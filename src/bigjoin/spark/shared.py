@@ -182,8 +182,7 @@ class Shared(Strategy):
 
 def count_job(ask: Ask, tasks: int) -> CountJob:
     """Cut the seeds of each nest of a count into ranges of equal estimated work, dealt to tasks in turn."""
-    known = ask.index.statistics
-    program = CountProgram.choose(count_plan(ask.query, known), partial(plan, ask.query, known), ask.index)
+    program = CountProgram.choose(count_plan(ask.meaning), partial(plan, ask.meaning), ask.index)
     cut = [found.ranges(tasks * RANGES_PER_TASK) for _, found in program.bind(ask.index)]
     dealt = [tuple(_dealt(ranges, task, tasks) for ranges in cut) for task in range(tasks)]
     return CountJob(program, ask.index, tuple(mine for mine in dealt if any(mine)) or (((),) * len(cut),))
@@ -191,12 +190,11 @@ def count_job(ask: Ask, tasks: int) -> CountJob:
 
 def list_job(ask: Ask, tasks: int) -> ListJob:
     """Cut the seeds of a search into ranges of equal estimated work, dealt to tasks in turn."""
-    known = ask.index.statistics
     if ask.factorized:
-        nest = factorized_plan(ask.query, known)
-        program = ListProgram.factorize(ask.query, nest, lambda order: plan(ask.query, known, order=order), ask.index)
+        nest = factorized_plan(ask.meaning)
+        program = ListProgram.factorize(ask.query, nest, lambda order: plan(ask.meaning, order=order), ask.index)
     else:
-        program = ListProgram.of(plan(ask.query, known), ask.index)
+        program = ListProgram.of(plan(ask.meaning), ask.index)
     cut = program.bind(ask.index).ranges(tasks * RANGES_PER_TASK)
     dealt = tuple(_dealt(cut, task, tasks) for task in range(tasks))
     return ListJob(program, ask.index, tuple(r for r in dealt if r) or ((),), ask.batch_size or BATCH_SIZE, ask.limit)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.index.directory import Index
+from bigjoin.planner.draft import Draft
 from bigjoin.query.query import Query
 from bigjoin.spark.held import Held
 
@@ -29,14 +30,19 @@ Part: TypeAlias = tuple[Path, int]
 
 @dataclass(frozen=True)
 class Ask:
-    """A query that is asked of an index, and how much of an answer is wanted."""
+    """What is asked of an index: what a query means there, and how much of an answer is wanted."""
 
-    query: Query
+    meaning: Draft
     index: Index
     workers: int | None = None
     batch_size: int | None = None
     limit: int | None = None
     factorized: bool = False
+
+    @property
+    def query(self) -> Query:
+        """The query with its relations resolved, and without optional atoms."""
+        return self.meaning.query
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from bigjoin.index.stage_runner import StageRunner, in_threads, in_turn
 from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.joins.bind import outputs
 from bigjoin.joins.changes import CHANGE_COLUMN, Signed, with_change
-from bigjoin.joins.executable import CountProgram, ListProgram, as_loops, as_nest
+from bigjoin.joins.executable import CountProgram, ListProgram, as_loops
 from bigjoin.joins.generic_join import TooManyPrefixesError
 from bigjoin.joins.work_limit import check_work
 from bigjoin.query.delta import DeltaPlan, DeltaQuery
-from bigjoin.query.nest import CountPlan
+from bigjoin.query.nest import CountPlan, nest_of
 from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.matches import MatchFile, schema_of
 from bigjoin.spark.rounds import InRounds
@@ -173,7 +173,7 @@ def _count_program(form: Form, dq: DeltaQuery, phase: Phase) -> CountProgram:
 def _list_program(form: Form, dq: DeltaQuery, phase: Phase) -> ListProgram:
     """Return what finds a delta query's matches."""
     if form is Form.BATCHES:
-        return ListProgram(dq.plan.query, as_nest(dq.plan), steps=dq.plan)
+        return ListProgram(dq.plan.query, nest_of(dq.plan), steps=dq.plan)
     return ListProgram.of(dq.plan, phase)
 
 

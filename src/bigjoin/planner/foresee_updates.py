@@ -1,0 +1,35 @@
+"""Assume about changing relations only what stays true: statistics of today say little about a relation that grows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bigjoin.errors import QueryError
+from bigjoin.planner.draft import Draft
+from bigjoin.query.statistics import RelationStatistics, assumed_graph
+
+MIN_KNOWN_TUPLES = 1000
+"""Tuples from which on the statistics of a relation are trusted to say what it will be like."""
+
+
+def refuse_stored(draft: Draft) -> Draft:
+    """Refuse atoms over stored results of queries: updates do not maintain them."""
+    for atom in draft.atoms:
+        known = draft.statistics.relations.get(atom.relation)
+        if known is not None and known.materialized:
+            message = f"{atom.relation!r} is the stored result of a query, and does not outlive updates"
+            raise QueryError(message, atom.span, "write the atoms of the query that it is the result of")
+    return draft
+
+
+def foresee_updates(draft: Draft) -> Draft:
+    """Forget stored results, the absence of loops, and the sizes of small relations."""
+    relations = {name: _foreseen(relation) for name, relation in draft.statistics.relations.items()}
+    return replace(draft, statistics=replace(draft.statistics, relations=relations), shortcuts=())
+
+
+def _foreseen(relation: RelationStatistics) -> RelationStatistics:
+    assumed = assumed_graph(symmetric=relation.symmetric).relations["edge"]
+    if relation.tuples < MIN_KNOWN_TUPLES and relation.arity == 2 and relation.lists.keys() == assumed.lists.keys():
+        relation = replace(relation, tuples=assumed.tuples, lists=assumed.lists, catalogue=assumed.catalogue)
+    return replace(relation, definition=None, loops=relation.loops if relation.symmetric else max(1, relation.loops))

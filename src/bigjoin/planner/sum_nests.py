@@ -1,0 +1,251 @@
+"""Plan a count: the cheapest sum of nests that gives the number of matches.
+
+Three choices are made together, by cost. Restrictions may be left out if the count is divided (`break_symmetry`). Attributes
+that have to differ may be counted as if they did not, and the cases in which they are equal subtracted: those are counts of
+smaller queries, in which the two are one attribute (inclusion and exclusion). And each of these queries has its cheapest nest
+(`search_nest`). Every choice gives the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import inf, log2, prod
+
+from bigjoin.planner.break_symmetry import restricted
+from bigjoin.planner.build_nest import build_nest, paths
+from bigjoin.planner.draft import Draft
+from bigjoin.planner.drop_implied import drop_implied
+from bigjoin.planner.estimate import Estimate
+from bigjoin.planner.isomorphism import Shape, renaming
+from bigjoin.planner.keep_distinct import apart, apart_by_atoms, with_different
+from bigjoin.planner.search_nest import Candidate, LoopChoice, NestSearch, Unequal
+from bigjoin.planner.shortcuts import add_shortcuts
+from bigjoin.planner.simplify import canonical, canonical_atom
+from bigjoin.query.nest import CountPlan
+from bigjoin.query.plan import Restriction, ordered_pairs
+
+MAX_MERGED_ATTRIBUTES = 6
+"""Attributes that inclusion and exclusion may merge: there are as many ways to do so as partitions of their set."""
+
+MAX_SEARCHED_PARTS = 10_000
+"""Parts of queries after which no further choice is considered: planning must not take longer than counting."""
+
+COST_OF_HALVING = 0.1
+"""How much a count's cost is raised for each time that it is halved afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summand:
+    """A nest for a draft, and how often its count is added."""
+
+    times: int
+    loop: LoopChoice
+    draft: Draft
+
+
+@dataclass(slots=True)
+class Sums:
+    """Sums of nests for drafts, each found once; drafts that differ only in the names of attributes share one."""
+
+    searched: int = 0
+    """Parts of queries for which a nest was searched."""
+    known: dict[Hashable, list[tuple[Shape, float, tuple[Summand, ...]]]] = field(default_factory=dict)
+
+    def of(self, draft: Draft, pairs: frozenset[Unequal]) -> tuple[float, tuple[Summand, ...]]:
+        """Return the cost of the cheapest sum for a draft, and the sum; the attributes of each pair have to differ."""
+        shape = Shape(_differing(draft, pairs))
+        alike = self.known.setdefault(shape.invariant, [])
+        for other, cost, summands in alike:
+            if renaming(shape, other) is not None:
+                return cost, summands
+        found = min(self._choices(draft, pairs), key=lambda choice: choice[0])
+        alike.append((shape, *found))
+        return found
+
+    def _search(self, draft: Draft, joining: frozenset[Unequal], pairs: frozenset[Unequal]) -> Candidate:
+        search = NestSearch(draft, Estimate(draft), joining=joining, unequal=pairs)
+        found = search.best()
+        self.searched += search.searched
+        return found
+
+    def _choices(self, draft: Draft, pairs: frozenset[Unequal]) -> Iterator[tuple[float, tuple[Summand, ...]]]:
+        """Give a sum in which pairs join their attributes, and one in which they do so only where that costs nothing."""
+        free = self._search(draft, frozenset(), pairs)
+        assert free.loop is not None
+        together = {frozenset(pair) for path in paths(free.loop) for pair in combinations(path, 2)}
+        crossing = pairs - together
+        kept = pairs - crossing
+        first = Summand(1, free.loop, _differing(draft, kept))
+        if not crossing:
+            yield free.cost, (first,)
+            return
+        if (discounted := _discounted(free.loop, draft, crossing, pairs)) is not None:
+            yield free.cost, (replace(first, loop=discounted),)
+            return
+        joined = self._search(draft, pairs, pairs)
+        assert joined.loop is not None
+        yield joined.cost, (Summand(1, joined.loop, _differing(draft, pairs)),)
+        if len(frozenset().union(*crossing)) <= MAX_MERGED_ATTRIBUTES:
+            cost, summands = free.cost, [first]
+            for times, smaller, left in _merged(draft, crossing, kept):
+                if cost >= joined.cost or self.searched >= MAX_SEARCHED_PARTS:
+                    return
+                more, terms = self.of(smaller, left)
+                cost += more
+                summands += [replace(term, times=times * term.times) for term in terms]
+            yield cost, _collected(summands)
+
+
+def sum_nests(draft: Draft) -> Draft:
+    """Set the plan of a count."""
+    return replace(draft, plan=plan_counts(([option], divisor) for option, divisor in restricted(draft))[0])
+
+
+def plan_counts(options: Iterable[tuple[Sequence[Draft], int]]) -> list[CountPlan]:
+    """Return the plans of counts that are added up and then divided: the drafts of the cheapest option, each by its nests."""
+    best: tuple[float, int, list[tuple[Draft, tuple[Summand, ...]]]] = (inf, 1, [])
+    sums = Sums()
+    for drafts, divisor in options:
+        if best[2] and sums.searched >= MAX_SEARCHED_PARTS:
+            break
+        cost, found = 0.0, []
+        for ready in map(drop_implied, drafts):
+            each, summands = sums.of(ready, frozenset(map(frozenset, apart(ready))))
+            cost += each
+            found.append((ready, summands))
+        # Estimates hardly see how much shorter lists are beyond a bound, so a restriction is kept where it costs nothing.
+        best = min(best, (cost * (1 + COST_OF_HALVING * log2(divisor)), divisor, found), key=lambda choice: choice[0])
+    _, divisor, found = best
+    return [
+        CountPlan(draft.query, tuple(build_nest(s.loop, s.draft, s.times) for s in summands), divisor)
+        for draft, summands in found
+    ]
+
+
+def _discounted(loop: LoopChoice, draft: Draft, crossing: frozenset[Unequal], pairs: frozenset[Unequal]) -> LoopChoice | None:
+    """Return a nest that leaves out of each tail the values that other attributes have, or None where their number varies.
+
+    A tail is a loop with nothing inside. If every value of another attribute satisfies all that is asked of the tail's, also
+    to differ from others, then the tail's set is sure to contain it. So one is subtracted, and the two need not be joined.
+    Attributes that are left out of one tail must be sure to differ from each other.
+    """
+    sure = pairs | apart_by_atoms(draft) | {frozenset(pair) for pair in ordered_pairs(draft.restrictions)}
+    tails = [leaf for leaf in _leaves(loop) if not leaf.weights]
+    order = {leaf.attribute: i for i, leaf in enumerate(tails)}
+    taken: dict[str, frozenset[str]] = dict.fromkeys(order, frozenset())
+    for pair in crossing:
+        fit = [b for b in pair if b in order and _satisfies(next(iter(pair - {b})), b, draft)]
+        if not fit:
+            return None
+        tail = max(fit, key=order.__getitem__)
+        taken[tail] |= pair - {tail}
+    for tail, others in taken.items():
+        against = frozenset().union(*(pair for pair in pairs if tail in pair)) - {tail}
+        if any(frozenset((a, c)) not in sure for a in others for c in (against | others) - {a}):
+            return None
+
+    def rebuilt(loop: LoopChoice) -> LoopChoice:
+        inner = tuple(map(rebuilt, loop.inner))
+        return replace(loop, inner=inner, discount=0 if inner else len(taken.get(loop.attribute, ())))
+
+    return rebuilt(loop)
+
+
+def _leaves(loop: LoopChoice) -> Iterator[LoopChoice]:
+    if not loop.inner:
+        yield loop
+    for child in loop.inner:
+        yield from _leaves(child)
+
+
+def _satisfies(a: str, b: str, draft: Draft) -> bool:
+    """Tell whether all that is asked of attribute b is asked of attribute a as well."""
+    names = {name: name for name in draft.attributes} | {b: a}
+    implied = (Restriction(*pair) for pair in ordered_pairs(draft.restrictions))
+    asked = {canonical(part, draft) for part in (*draft.parts, *implied)}
+    return all(canonical(part.renamed(names), draft) in asked for part in draft.parts if b in part.attributes)
+
+
+def _differing(draft: Draft, pairs: frozenset[Unequal]) -> Draft:
+    ordered = (tuple(sorted(pair)) for pair in pairs)
+    return with_different(draft, sorted((a, b) for a, b in ordered))
+
+
+def _merged(
+    draft: Draft, crossing: frozenset[Unequal], kept: frozenset[Unequal]
+) -> Iterator[tuple[int, Draft, frozenset[Unequal]]]:
+    """Give the drafts in which some crossing pairs are equal, with the sign and number of the ways to reach each.
+
+    The product over the pairs of (1 - [equal]) is multiplied out; choices that merge the same attributes come together.
+    """
+    for partition in _partitions(sorted(frozenset().union(*crossing))):
+        blocks = [block for block in partition if len(block) > 1]
+        times = prod(_connected_sum(block, crossing) for block in blocks)
+        if blocks and times:
+            names = {a: block[0] for block in blocks for a in block}
+            smaller = _renamed(draft, names)
+            left = {frozenset(names.get(a, a) for a in pair) for pair in kept}
+            if smaller is not None and all(len(pair) == 2 for pair in left):
+                yield times, smaller, frozenset(left) - apart_by_atoms(smaller)
+
+
+def _partitions(items: list[str]) -> Iterator[list[list[str]]]:
+    if not items:
+        yield []
+        return
+    first, *rest = items
+    for partition in _partitions(rest):
+        yield [[first], *partition]
+        for i, block in enumerate(partition):
+            yield [*partition[:i], [first, *block], *partition[i + 1 :]]
+
+
+def _connected_sum(block: list[str], pairs: frozenset[Unequal]) -> int:
+    """Return the sum, over sets of pairs that connect a block, of -1 to the power of their number.
+
+    Zero if the pairs do not connect it; for a block with all pairs, (-1)^(n-1) (n-1)!. By deletion and contraction.
+    """
+
+    def signed(vertices: frozenset[str], edges: tuple[Unequal, ...]) -> int:
+        if len(vertices) == 1 or not edges:
+            return int(len(vertices) == 1 and not edges)
+        edge, *rest = edges
+        a, b = sorted(edge)
+        merged = [frozenset(a if x == b else x for x in e) for e in rest]
+        if any(len(e) == 1 for e in merged):  # parallel pairs: taking and leaving them cancel out
+            return signed(vertices, tuple(rest))
+        return signed(vertices, tuple(rest)) - signed(vertices - {b}, tuple(dict.fromkeys(merged)))
+
+    inside = (pair for pair in pairs if pair <= set(block))
+    return signed(frozenset(block), tuple(sorted(inside, key=sorted)))
+
+
+def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:
+    """Return a draft with attributes merged, or None if it has no matches."""
+    full = {a: names.get(a, a) for atom in draft.positive for a in atom.attributes}
+    merged = draft.with_parts(dict.fromkeys(canonical(part.renamed(full), draft) for part in draft.parts))
+    first = None if draft.first is None else canonical_atom(draft.first.renamed(full), draft)
+    merged = replace(merged, first=first, order=tuple(dict.fromkeys(full[a] for a in draft.order)))
+    return None if _is_impossible(merged) else drop_implied(add_shortcuts(merged))
+
+
+def _is_impossible(draft: Draft) -> bool:
+    """Tell whether parts of a draft contradict each other, or ask for a loop of a relation without loops."""
+    loops = (a for a in draft.positive if len(a.attributes) > 1 and len(set(a.attributes[:2])) == 1)
+    return (
+        any(draft.statistics.relation(a).loops == 0 and draft.statistics.relation(a).arity == 2 for a in loops)
+        or any(smaller == larger for smaller, larger in ordered_pairs(draft.restrictions))
+        or any(f.left == f.right and not (f.operator.reflexive or f.properties) for f in draft.filters)
+        or any(replace(atom, negated=False) in draft.atoms for atom in draft.atoms if atom.negated)
+    )
+
+
+def _collected(summands: list[Summand]) -> tuple[Summand, ...]:
+    """Return a sum with equal nests added up."""
+    found: dict[int, Summand] = {}
+    for summand in summands:
+        earlier = found.get(id(summand.loop))
+        found[id(summand.loop)] = summand if earlier is None else replace(earlier, times=earlier.times + summand.times)
+    return tuple(summand for summand in found.values() if summand.times)

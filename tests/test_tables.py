@@ -1,0 +1,98 @@
+"""The tables of operators and flags: a new one is one entry, and nothing else spells them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bigjoin
+from bigjoin.cli.count import count
+from bigjoin.indexing import build_index
+from bigjoin.joins.bind import bind
+from bigjoin.joins.generic_join import matches
+from bigjoin.joins.properties import compared
+from bigjoin.joins.seeds import equal_ranges
+from bigjoin.kernels import compare
+from bigjoin.languages import Flags, datalog, parse
+from bigjoin.planner import count_plan, plan
+from bigjoin.query.flags import FLAGS
+from bigjoin.query.operators import BY_CODE, OPERATORS
+from bigjoin.query.query import Query
+from tests.treatments import total
+
+SOURCES = Path(bigjoin.__file__).parent
+
+
+def test_the_kernels_number_operators_as_the_table_does():
+    codes = {operator.function.upper(): operator.code for operator in OPERATORS.values()}
+    assert codes == {name: getattr(compare, name) for name in codes}
+    for operator in OPERATORS.values():
+        for left, right in [(1, 2), (2, 2), (3, 2)]:
+            holds = bool(eval(f"{left} {operator.source} {right}"))
+            assert bool(compare._holds(operator.code, left, right)) == holds
+            assert compared(operator, left, right) == holds
+            assert compared(OPERATORS[operator.flipped], right, left) == holds
+            assert left != right or holds == operator.reflexive
+            assert left == right or holds == compared(OPERATORS[operator.strict], left, right)
+
+
+@pytest.mark.parametrize("where", ["a ~ b", "a ~ 2", "a.w ~ b.w", "a.name ~ 'x'", "a ~ a"])
+def test_an_operator_is_one_entry(where, tmp_path, monkeypatch):
+    """A second `!=`: parsed, planned, and carried out on batches and by loops."""
+    monkeypatch.setitem(OPERATORS, "~", replace(OPERATORS["!="], text="~", flipped="~", strict="~", synonyms=("~~",)))
+    datalog._grammar.cache_clear()
+    edges = pa.table({"src": [1, 2, 3, 1, 2], "dst": [2, 3, 1, 1, 2]})
+    vertices = pa.table({"id": [1, 2, 3], "w": [5, 5, None], "name": ["x", "y", None]})
+    index = build_index(edges, tmp_path / "index", vertices=vertices)
+    try:
+        query, spelled_twice, known = (
+            parse("q(a, b) := edge(a, b)", where=where.replace("~", text)) for text in ("~", "~~", "!=")
+        )
+    finally:
+        datalog._grammar.cache_clear()
+    assert query == spelled_twice
+    assert query != known
+    found = []
+    for asked in (query, known):
+        bound = bind(plan(asked, index.statistics), index)
+        rows = sum(batch.shape[1] for batch in matches(bound, equal_ranges(bound, 1)))
+        assert total(count_plan(asked, index.statistics), index) == rows
+        found.append(rows)
+    assert found[0] == found[1]
+
+
+def test_only_the_table_spells_operators():
+    """Other modules name an operator, or ask the table what it is like; `joins/stages.py` speaks of bounds on codes."""
+    spelled = []
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and path.name not in ("operators.py", "stages.py", "set_source.py"):
+                texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+                spelled += [f"{path.name}:{node.lineno}" for text in texts if text in ("<", "<=", ">", ">=", "!=")]
+    assert not spelled
+    assert len(BY_CODE) == len(OPERATORS)
+
+
+def test_flags_are_fields_of_a_query_keys_of_the_api_and_options_of_commands():
+    names = [flag.name for flag in FLAGS]
+    assert [field.name for field in fields(Query) if field.type == "bool"] == names
+    assert [name for name in Flags.__annotations__ if name not in ("where", "select")] == names
+    options = {option for parameter in count.params for option in parameter.opts}
+    assert {flag.option for flag in FLAGS} <= options
+
+
+@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
+def test_a_flag_is_set_printed_and_means_something(flag):
+    query = parse("triangle", **{flag.name: True})
+    assert getattr(query, flag.name)
+    assert query.injective == flag.injective
+    assert (flag.name in str(query)) == flag.printed
+
+
+def test_a_flag_that_does_not_exist_is_a_mistake_of_the_caller():
+    with pytest.raises(TypeError, match="no flag 'uniqe'"):
+        parse("triangle", uniqe=True)

@@ -75,8 +75,10 @@ class Bound:
 
     def follows_from(self, others: Iterable[Bound], ordered: OrderedPairs) -> bool:
         """Tell whether codes within other bounds are within this one: what is below b is below a if b < a."""
-        pairs = [(other.position, self.position) for other in others if other.op == self.op]
-        return any(pair in ordered if self.op == "<" else self.op == ">" and pair[::-1] in ordered for pair in pairs)
+        positions = [other.position for other in others if other.op == self.op]
+        if self.op == "<":
+            return any((position, self.position) in ordered for position in positions)
+        return self.op == ">" and any((self.position, position) in ordered for position in positions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,11 @@ from bigjoin.private import made_private, private_folder, read_private, write_pr
 # Kernels allocate nothing, so their arrays need no reference counts. Counting takes an atomic addition for each array in each
 # call of a helper, which is longer than a short search (45 ns against 5). The option is not public; without it kernels are
 # correct but slower.
-_UNCOUNTED: dict[str, Any] = {}
+_NO_REFERENCE_COUNTS: dict[str, bool] = {}
 with suppress(ImportError):
     from numba.core.options import DefaultOptions
 
-    _UNCOUNTED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+    _NO_REFERENCE_COUNTS = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _kernels: list[Any] = []
@@ -40,7 +40,7 @@ _kernels: list[Any] = []
 
 def kernel(function: _Function) -> _Function:
     """Compile a function on its first call, without the GIL, and keep the machine code on disk."""
-    compiled: _Function = numba.njit(nogil=True, **_UNCOUNTED)(function)
+    compiled: _Function = numba.njit(nogil=True, **_NO_REFERENCE_COUNTS)(function)
     if (folder := cache_folder()) is not None and hasattr(compiled, "_cache"):
         compiled._cache = KernelCache(function, folder)
     _kernels.append(compiled)

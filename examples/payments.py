@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import bigjoin as bj
-from bigjoin import Epoch
 from bigjoin.spark.session import get_session
 
 COLUMNS = ["src", "dst", "amount", "time"]
@@ -58,7 +57,7 @@ def write_days(payments: pd.DataFrame, folder: Path) -> None:
         os.utime(file, (number, number))  # Spark reads files in the order of their times
 
 
-def tell(epoch: Epoch) -> None:
+def tell(epoch: bj.Epoch) -> None:
     """Print the rings that an epoch closes. This runs before the commit, so it may run again after a failure."""
     for changes in epoch.queries.values():
         for _, change, *row, time in sorted(tuple(row.values()) for row in changes.table.to_pylist()):

@@ -1,7 +1,7 @@
 """Arrays that can grow: the mapped pages of a file, followed by memory at the next addresses.
 
-In an index that changes, lists lie in its files until an update touches them, and in memory from then on; kernels read both as one
-array. The file is mapped privately, so nothing is copied, all processes share its pages, and the file never changes.
+In an index that changes, lists lie in its files until an update touches them, and in memory from then on; kernels read both as
+one array. The file is mapped privately, so nothing is copied, all processes share its pages, and the file never changes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The catalogue of a relation: how many extensions a few small patterns have on average, from a sample of its tuples.
 
 Multiplying the average lengths of single lists ignores that real graphs are clustered, and that hubs are connected with hubs.
-So when an index is built, some tuples (x, y) are drawn and the lists of both ends are measured: how long they are, what it costs
-to scan one for the values of the other, how many values they share (triangles), how many of these a third list holds
+So when an index is built, some tuples (x, y) are drawn and the lists of both ends are measured: how long they are, what it
+costs to scan one for the values of the other, how many values they share (triangles), how many of these a third list holds
 (4-cliques), and how many values the two ends of a wedge share (4-cycles).
 """
 

@@ -23,7 +23,9 @@ from bigjoin.errors import IndexFormatError, OutputError
 from bigjoin.index import records, trust, verification
 from bigjoin.index.checksums import SEAL_BLOCK_BYTES, differs, file_entry
 from bigjoin.index.directory import Index
+from bigjoin.index.entries import PublicationEntry
 from bigjoin.index.manifest import MANIFEST
+from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
 from bigjoin.index.writer import locked, verify
 from bigjoin.indexing import build_index
 from bigjoin.languages import parse
@@ -362,6 +364,15 @@ def test_a_wrong_field_is_named(index):
         with pytest.raises(IndexFormatError, match="is damaged") as told:
             verify(Index.open(index.path))
         assert message in str(told.value)
+
+
+def test_figures_of_any_size_survive_the_manifest():
+    line = {"epoch": 1, "queries": {"one": {"count": 10**40}, "two": {"count": -(10**40)}}}
+    entry = PublicationEntry("identity", ("one/epoch=1", "two/epoch=1"), line)
+    assert from_json(PublicationEntry, json.loads(json.dumps(to_json(entry)))) == entry
+    for wrong in (True, 1.5, "1", None, [1], {"one": 1}, {"one": {"two": {}}}):
+        with pytest.raises(WrongFieldError, match=r"line\.count"):
+            from_json(PublicationEntry, {"output": "x", "folders": [], "line": {"epoch": 1, "count": wrong}})
 
 
 # Links, locks and other people's folders

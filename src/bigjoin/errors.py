@@ -1,16 +1,18 @@
 """Every error that bigjoin raises on purpose: one tree, so that one `except BigjoinError` is enough.
 
 BigjoinError
-├── QueryError            the text of a query or filter: what, where (a caret), what to do
-│   ├── UnknownQueryError a name that no named query has
-│   └── DisconnectedError parts of a query that share no attribute
-├── SourceError           edges that cannot be read: missing, empty, malformed, NULL ids
-├── IndexFormatError      a directory that is no index, or one that is damaged or too new
-├── GeneratorError        parameters that no graph can have
-├── OutputError           a result that cannot be written
-├── SessionError          Spark cannot start: Java is missing or too old, or the master does not answer
-├── LostError             a process of Spark that ended in the middle of its work
-└── StreamError           a watch that ended with one of these errors (in streaming/batches.py, as it is also one of Spark's)
+├── QueryError             a mistake in a query or filter: what, where (a caret), what to do
+│   ├── UnknownQueryError  a name that is not the name of a query
+│   └── DisconnectedError  a query whose parts share no attribute
+├── SourceError            a source that cannot be read: missing, empty, malformed, NULL ids
+├── IndexFormatError       a directory that is not an index, or is damaged, locked, or of a newer format
+├── GeneratorError         parameters from which no graph can be generated
+├── OutputError            a result or an index that cannot be written
+├── SessionError           Spark cannot start: Java is missing or too old, or the master does not answer
+├── LostError              a process of Spark ended in the middle of its work
+└── StreamError            a watch ended with one of these errors (defined in streaming/batches.py, because it is Spark's too)
+
+`WrongFieldError` (index/typed_json.py) is internal: readers of an index turn it into an IndexFormatError that names the index.
 
 Queries and paths may be of any length, so a message repeats only as much of them as helps to find the mistake.
 """
@@ -27,24 +29,24 @@ if TYPE_CHECKING:
 
 
 MAX_LINE_LENGTH = 400
-"""Characters in a line of a message."""
+"""Characters of a line of a message."""
 
 MAX_LINES = 16
 """Lines of a message."""
 
 CARET_WIDTH = 120
-"""Characters of a long query that are shown around the place that a caret points at."""
+"""Characters of a long query that are shown around a caret."""
 
 
 def shown(text: object, most: int = MAX_LINE_LENGTH) -> str:
-    """Return a line of text, or only its beginning and its end if it is too long."""
+    """Return a line of text, without its middle if it is too long."""
     line = str(text)
     half = (most - len(" ... ")) // 2
     return line if len(line) <= most else f"{line[:half]} ... {line[-half:]}"
 
 
 def bounded(message: object) -> str:
-    """Return a message without the middle of long lines, and of many lines."""
+    """Return a message, without the middle of lines that are too long, and without middle lines if there are too many."""
     lines = str(message).split("\n")
     if len(lines) > MAX_LINES:
         lines = [*lines[: MAX_LINES // 2], "...", *lines[1 - MAX_LINES // 2 :]]
@@ -52,7 +54,7 @@ def bounded(message: object) -> str:
 
 
 class BigjoinError(Exception):
-    """Base of all errors that tell a user what to do differently."""
+    """The base of all errors that tell users what they can do."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(bounded(message))
@@ -60,14 +62,14 @@ class BigjoinError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of query text, so that an error can point at it."""
+    """A range of query text that an error can point at."""
 
     text: str
     start: int
     end: int
 
     def caret(self) -> str:
-        """Return the line of text that holds the span, or what is near it in a long one, with carets under it."""
+        """Return the line of text that holds the span, or the part around it if the line is long, with carets under it."""
         line_start = self.text.rfind("\n", 0, self.start) + 1
         line_end = self.text.find("\n", self.start)
         line = self.text[line_start : None if line_end < 0 else line_end].replace("\t", " ")
@@ -80,7 +82,7 @@ class Span:
 
 
 class QueryError(BigjoinError):
-    """A mistake in a query or filter; `span` says where, `hint` says what to do."""
+    """A mistake in a query or filter; `span` says where, `hint` what to do."""
 
     def __init__(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
         self.message, self.span, self.hint = bounded(message), span, hint
@@ -93,19 +95,19 @@ class QueryError(BigjoinError):
 
 
 class UnknownQueryError(QueryError):
-    """A name that no named query has."""
+    """A name that is not the name of a query."""
 
 
 class DisconnectedError(QueryError):
-    """A query whose parts share no attribute: its answer is a cross product."""
+    """A query whose parts share no attribute, so that its answer would be a cross product."""
 
 
 class SourceError(BigjoinError):
-    """Edges that cannot be read."""
+    """A source of edges, vertices or rows that cannot be read."""
 
 
 class IndexFormatError(BigjoinError):
-    """A directory that is not an index, or not one that this version can trust."""
+    """A directory that is not an index, or not one that can be trusted or used now."""
 
 
 class GeneratorError(BigjoinError):
@@ -113,7 +115,7 @@ class GeneratorError(BigjoinError):
 
 
 class OutputError(BigjoinError):
-    """A result that cannot be written where it was asked for."""
+    """A result or an index that cannot be written to its target."""
 
 
 class SessionError(BigjoinError):
@@ -125,7 +127,7 @@ class LostError(BigjoinError):
 
 
 def reason(error: OSError) -> str:
-    """Return what went wrong, and with which file; NumPy reports a full disk in words of its own."""
+    """Return what went wrong and with which file; a full disk is named as such, which NumPy does not do."""
     words = error.strerror or str(error)
     if re.search(r"\d+ requested and \d+ written|No space left|Errno 28", words):
         words = "No space left on device"
@@ -133,6 +135,6 @@ def reason(error: OSError) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Return `did you mean 'x'?` for the known word nearest to `word`, if one is near."""
+    """Return `did you mean 'x'?` with the known word that is most similar to `word`, if there is a similar one."""
     near = get_close_matches(word.casefold(), list(known), n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None

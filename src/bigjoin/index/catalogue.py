@@ -1,9 +1,9 @@
 """The catalogue of a relation: how many extensions a few small patterns have on average, from a sample of its tuples.
 
-An estimate that multiplies averages of single lists does not see that real graphs are clustered, and that hubs meet hubs. So
-when an index is built, some tuples (x, y) are drawn, and the lists of both ends are read: how long they are, what a scan of one
-for the values of the other costs, how many values they share (triangles), how many of these a third list holds (4-cliques), and
-how many values the two ends of a wedge share (4-cycles).
+Multiplying the average lengths of single lists ignores that real graphs are clustered, and that hubs are connected with hubs.
+So when an index is built, some tuples (x, y) are drawn and the lists of both ends are measured: how long they are, what it
+costs to scan one for the values of the other, how many values they share (triangles), how many of these a third list holds
+(4-cliques), and how many values the two ends of a wedge share (4-cycles).
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ CATALOGUE_TUPLES = 1024
 CATALOGUE_SEED = 1
 
 _Lists = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-"""Offsets, values, and the nodes of the lists that are meant."""
+"""Offsets, values, and the nodes of some lists."""
 
 
 def sample(tries: Sequence[Trie]) -> dict[str, float]:
     """Return the averages for a binary relation, given its tries by the column that is the key; one, if it is symmetric.
 
-    A name is spelled by key columns: `length.0.1` is the list by column 1 (of edges to a vertex) of the value in column 0, and
-    `scan.0.0.1` a scan of the list by column 0 of the value in column 0, for values of the list by column 1 of the other.
+    Names spell out key columns: `length.0.1` is the length of the list by key column 1 of the value in column 0, and
+    `scan.0.0.1` the cost of a scan of the list by key column 0 of the value in column 0 for the values of the other's list by
+    key column 1.
     """
     trie = tries[0]
     if not len(trie):
@@ -67,7 +68,7 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
         for order in orders:
             deeper = np.empty(CATALOGUE_TUPLES, np.int64)
             continued_sizes(*a, *b, *lists(order, third), buffer, deeper)
-            # Each triangle counts once: a tuple with many is drawn once, and stands for all of them.
+            # An average over triangles, not over tuples: a tuple with many triangles counts for all of them.
             found[f"continued.{first}.{second}.{order}"] = float((deeper * sizes).sum() / max(1, sizes.sum()))
     for centre, middle, near, far in product((0, 1), orders, orders, orders):
         offsets, values, nodes = lists(middle, ends[centre].astype(np.int64))
@@ -80,6 +81,6 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
 
 
 def _scanned(marked: NDArray[Any], scanned: NDArray[Any]) -> float:
-    """Return what intersecting lists costs on average: a scan of the second, or searches in it for a short first one."""
+    """Return the average cost of intersecting lists: a scan of the second, or searches in it if the first is much shorter."""
     steps = np.log2(2 + scanned / np.maximum(marked, 1))
     return float(np.where(scanned <= SCAN_RATIO * marked, scanned, 2 * marked * steps).mean())

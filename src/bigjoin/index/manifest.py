@@ -95,7 +95,8 @@ def check_target(path: Path) -> None:
 
 def is_vacant(path: Path) -> bool:
     """Tell whether there is nothing at a path but what a killed first build may have left."""
-    return not path.exists() or (not storage_at(path).exists(MANIFEST) and has_only_builds(path))
+    storage = storage_at(path)
+    return not storage.exists("") or (not storage.exists(MANIFEST) and has_only_builds(path))
 
 
 def has_only_builds(path: Path) -> bool:

@@ -38,13 +38,13 @@ class Trie:
     keyed: bool = True
     """Whether the first column addresses level 0; a projection to one column is a single list, without a key."""
     shards: Shards = ONE_SHARD
-    """How the lists of level 0 are dealt out; with one shard a code is its own node."""
+    """How the lists of level 0 are dealt out; with one shard, the node of a code is the code."""
     places: NDArray[Any] | None = None
-    """The node of each code, where arithmetic does not tell: changed lists lie where they were written."""
+    """The node of each code, if the shards do not say: lists that updates have changed lie elsewhere."""
     keys: NDArray[Any] | None = None
-    """The code of each node, where arithmetic does not tell and somebody reads all tuples."""
+    """The code of each node, if the shards do not say and all tuples are read."""
     most: int | None = None
-    """What the length of no list exceeds, where it would take long to look."""
+    """An upper bound of the lengths of lists, if it would take long to compute their maximum."""
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -81,7 +81,7 @@ class Trie:
         return found
 
     def tuples(self, positions: NDArray[np.int64]) -> list[Codes]:
-        """Return the tuples with these numbers, which are sorted, as columns in the trie's order."""
+        """Return the tuples at some positions, which are sorted, as columns in the trie's order."""
         columns: list[Codes] = [self.values[positions]]
         for depth in range(len(self.levels) - 1, -1, -1):
             nodes = np.empty(len(positions), np.int64)
@@ -95,7 +95,7 @@ class Trie:
         return columns[::-1]
 
     def roots(self) -> Trie:
-        """Return the projection to the first column: one list, of the values that occur there."""
+        """Return the projection to the first column: a single list of the values that occur there."""
         offsets = self.levels[0].offsets
         if self.keys is not None:
             codes = self.keys[np.diff(offsets) > 0]
@@ -118,7 +118,7 @@ class Trie:
 
     @property
     def longest(self) -> int:
-        """The length of the longest list of the last level, or a bound of it."""
+        """The length of the longest list of the last level, or an upper bound of it."""
         return int(np.diff(self.offsets).max(initial=0)) if self.most is None else self.most
 
 
@@ -135,12 +135,12 @@ def list_statistics(offsets: NDArray[np.int64], length: int | None = None) -> Li
 
 
 def single_list(values: Codes) -> Trie:
-    """Return the trie of a relation with one column: a list, sorted and free of duplicates, that no key leads to."""
+    """Return the trie of a relation with one column: a list without a key, sorted and free of duplicates."""
     return Trie((Level(np.array([0, len(values)], np.int64), values),), keyed=False)
 
 
 def build_trie(columns: Sequence[Codes], domain: int) -> Trie:
-    """Return the trie of tuples given column by column, in any order and with duplicates; `domain` codes in the first."""
+    """Return the trie of tuples, in any order and with duplicates, given column by column; the first has `domain` codes."""
     if len(columns) == 1:
         return single_list(np.unique(columns[0]))
     order = np.lexsort(columns[::-1])
@@ -149,7 +149,7 @@ def build_trie(columns: Sequence[Codes], domain: int) -> Trie:
 
 
 def levels_of(nodes: NDArray[np.int64], columns: Sequence[Codes], count: int) -> tuple[Level, ...]:
-    """Return the levels of sorted tuples: the node of each, of which there are `count`, and further columns."""
+    """Return the levels of sorted tuples, given as the node of each, out of `count` nodes, and their further columns."""
     levels = []
     fresh = np.zeros(len(nodes), np.bool_)
     previous: NDArray[Any] = nodes

@@ -34,7 +34,7 @@ from bigjoin.index.verification import (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TrustedPart:
     """Files that are verified together, and the check that their content makes sense."""
 
     index: IndexFiles
@@ -55,11 +55,11 @@ class Part:
         note(self.claim, sum(self.index.status(name).bytes for name in self.files))
 
 
-def _file(index: IndexFiles, name: str) -> Part:
-    return Part(index, "file", name, [name])
+def _file(index: IndexFiles, name: str) -> TrustedPart:
+    return TrustedPart(index, "file", name, [name])
 
 
-def _relation(index: IndexFiles, name: str) -> Part:
+def _relation(index: IndexFiles, name: str) -> TrustedPart:
     """Return the part of a relation; epochs change neither its files nor what its soundness depends on."""
     base = index.base
     entry = base.manifest.relations[name]
@@ -72,10 +72,10 @@ def _relation(index: IndexFiles, name: str) -> Part:
 
     rows = None if entry.rows is None else replace(entry.rows, tuples=0)
     about = (replace(entry, tuples=0, catalogue={}, source=None, rows=rows), sizes, base.manifest.shards, base.manifest.codes)
-    return Part(base, "relation", name, entry.files, about, check)
+    return TrustedPart(base, "relation", name, entry.files, about, check)
 
 
-def _domain(index: IndexFiles, name: str) -> Part:
+def _domain(index: IndexFiles, name: str) -> TrustedPart:
     """Return the part of a domain, with what the runs of the given index have added."""
     entry, has_runs = index.manifest.domains[name], bool(index.manifest.runs)
 
@@ -94,10 +94,12 @@ def _domain(index: IndexFiles, name: str) -> Part:
             for column, kind in entry.properties.items():
                 check_column(f"properties.{column}", table[column], kind, len(table) if has_runs else entry.size)
 
-    return Part(index, "domain", name, entry.all_files, (replace(entry, next=None), index.manifest.codes, has_runs), check)
+    return TrustedPart(
+        index, "domain", name, entry.all_files, (replace(entry, next=None), index.manifest.codes, has_runs), check
+    )
 
 
-def _parts(index: IndexFiles) -> Iterator[Part]:
+def _parts(index: IndexFiles) -> Iterator[TrustedPart]:
     """Yield everything that can be verified: files by their checksums, relations and domains by what is in them."""
     for name in index.manifest.files:
         yield _file(index, name)
@@ -165,7 +167,7 @@ def verify_all(index: IndexFiles, *, again: bool = False) -> None:
     verify_files(index, list(index.manifest.files), again=again)
 
 
-def _verify(part: Part, *, again: bool = False) -> None:
+def _verify(part: TrustedPart, *, again: bool = False) -> None:
     """Verify the files of a part and then their content, unless that was done before or is not wanted."""
     index, key = part.index, (part.kind, part.name)
     sealed = [name for name in part.files if name in index.manifest.files]

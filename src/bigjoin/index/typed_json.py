@@ -13,13 +13,14 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from functools import cache
-from typing import Annotated, Any, TypeVar, Union
+from functools import cache, partial
+from typing import Annotated, Any, TypeAlias, TypeVar, Union
 
 from bigjoin.errors import BigjoinError, shown
 
 _T = TypeVar("_T")
-_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object", list: "a list"}
+Reader: TypeAlias = Callable[[Any, str], Any]
+_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 _MAX_SHOWN = 60
 """Characters of a field's name or value that a message repeats."""
 
@@ -55,7 +56,7 @@ _DEFAULT_RULES = {
 
 def from_json(kind: type[_T], value: Any, where: str = "") -> _T:
     """Return a dataclass from its JSON; raise WrongFieldError that says which field is wrong, and how."""
-    return typing.cast("_T", _read(kind, value, where))
+    return typing.cast("_T", _object(kind, value, where))
 
 
 def to_json(value: Any) -> Any:
@@ -73,74 +74,79 @@ def _is_left_out(field: Field[Any], value: Any) -> bool:
     return value is None if default is None else default in ((), {}) and not value
 
 
-def _read(kind: Any, value: Any, where: str) -> Any:
+@cache
+def _reader(kind: Any) -> Reader:
+    """Return the function that reads a type: from JSON, and the name of the field for messages."""
     rule = _DEFAULT_RULES.get(kind)
     if typing.get_origin(kind) is Annotated:
         kind, rule = typing.get_args(kind)
-    found = _convert(kind, value, where)
-    if rule is not None and not rule.holds(found):
+    convert = _converter(kind)
+    return convert if rule is None else partial(_obeying, rule, convert)
+
+
+def _converter(kind: Any) -> Reader:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        readers = [_reader(member) for member in inner if member is not types.NoneType]
+        return lambda value, where: readers[-1 if isinstance(value, dict) else 0](value, where)
+    if is_dataclass(kind):
+        return partial(_object, kind)
+    if origin is tuple:
+        return partial(_tuple, [_reader(member) for member in inner if member is not Ellipsis], Ellipsis in inner)
+    if origin is not None:
+        key = _column_order if typing.get_origin(inner[0]) is tuple else _reader(inner[0])
+        return partial(_mapping, key, _reader(inner[1]))
+    return partial(_expect, (int, float) if kind is float else kind, _NAMES[kind])
+
+
+def _obeying(rule: Rule, convert: Reader, value: Any, where: str) -> Any:
+    found = convert(value, where)
+    if not rule.holds(found):
         raise WrongFieldError(f"{where} is {_shown(value)}, which is not {rule.what}")
     return found
 
 
-def _convert(kind: Any, value: Any, where: str) -> Any:
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (Union, types.UnionType):
-        kinds = [k for k in inner if k is not types.NoneType]
-        return _read(kinds[-1] if isinstance(value, dict) else kinds[0], value, where)
-    if is_dataclass(kind):
-        return _object(kind, _expect(dict, value, where), where)
-    if origin is tuple:
-        return _tuple(inner, _expect(list, value, where), where)
-    if origin is not None:
-        return _mapping(inner[0], inner[1], _expect(dict, value, where), where)
-    is_number = kind in (int, float) and isinstance(value, (int, kind)) and not isinstance(value, bool)
-    if not (is_number or (kind in (str, bool) and isinstance(value, kind))):
-        raise WrongFieldError(f"{where} is {_shown(value)}, which is not {_NAMES[kind]}")
+def _expect(kind: Any, name: str, value: Any, where: str) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise WrongFieldError(f"{where or 'it'} is {_shown(value)}, which is not {name}")
     return value
 
 
-def _expect(kind: type[_T], value: Any, where: str) -> _T:
-    if not isinstance(value, kind):
-        raise WrongFieldError(f"{where or 'it'} is {_shown(value)}, which is not {_NAMES[kind]}")
-    return value
-
-
-def _object(kind: Any, value: dict[str, Any], where: str) -> Any:
-    known = _kinds(kind)
-    if unknown := value.keys() - known.keys():
+def _object(kind: Any, value: Any, where: str) -> Any:
+    readers = _field_readers(kind)
+    if unknown := _expect(dict, "an object", value, where).keys() - readers.keys():
         raise WrongFieldError(f"{_below(where, min(unknown))} is not a known field")
-    found = {name: _read(known[name], given, _below(where, name)) for name, given in value.items()}
+    found = {name: readers[name](given, _below(where, name)) for name, given in value.items()}
     for field in fields(kind):
         if field.name not in found and field.default is MISSING and field.default_factory is MISSING:
             raise WrongFieldError(f"{_below(where, field.name)} is missing")
     return kind(**found)
 
 
-def _tuple(inner: tuple[Any, ...], value: list[Any], where: str) -> tuple[Any, ...]:
-    kinds = (inner[0],) * len(value) if inner[-1] is Ellipsis else inner
-    if len(kinds) != len(value):
-        raise WrongFieldError(f"{where} has {len(value)} entries instead of {len(kinds)}")
-    return tuple(_read(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=True)))
+@cache
+def _field_readers(kind: Any) -> dict[str, Reader]:
+    return {name: _reader(hint) for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
 
 
-def _mapping(key: Any, kind: Any, value: dict[str, Any], where: str) -> dict[Any, Any]:
-    def read_key(name: str) -> Any:
-        return _column_order(name, where) if typing.get_origin(key) is tuple else _read(key, name, f"a name in {where}")
+def _tuple(readers: list[Reader], repeats: bool, value: Any, where: str) -> tuple[Any, ...]:
+    count = len(_expect(list, "a list", value, where))
+    if repeats:
+        readers = readers * count
+    if len(readers) != count:
+        raise WrongFieldError(f"{where} has {count} entries instead of {len(readers)}")
+    return tuple(read(found, f"{where}[{i}]") for i, (read, found) in enumerate(zip(readers, value, strict=True)))
 
-    return {read_key(name): _read(kind, found, _below(where, name)) for name, found in value.items()}
+
+def _mapping(key: Reader, read: Reader, value: Any, where: str) -> dict[Any, Any]:
+    items = _expect(dict, "an object", value, where).items()
+    return {key(name, f"a name in {where}"): read(found, _below(where, name)) for name, found in items}
 
 
 def _column_order(text: str, where: str) -> tuple[int, ...]:
     parts = text.split(",")
     if sorted(parts) != sorted(map(str, range(len(parts)))):
-        raise WrongFieldError(f"a name in {where} is {_shown(text)}, which is not a column order")
+        raise WrongFieldError(f"{where} is {_shown(text)}, which is not a column order")
     return tuple(map(int, parts))
-
-
-@cache
-def _kinds(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind, include_extras=True)
 
 
 def _below(where: str, name: str) -> str:
@@ -149,4 +155,4 @@ def _below(where: str, name: str) -> str:
 
 def _shown(value: Any) -> str:
     """Return a value's text, cut to a length that a message can hold; containers are only named."""
-    return _NAMES[type(value)] if isinstance(value, (dict, list)) else shown(repr(value), _MAX_SHOWN)
+    return "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else shown(repr(value), _MAX_SHOWN)

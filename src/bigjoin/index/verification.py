@@ -144,18 +144,21 @@ def check_ids(ids: pa.ChunkedArray, ranks: NDArray[Any]) -> None:
         raise UnsoundError(f"it has {len(ids) - ids.null_count} ids and {len(ranks)} ranks for {len(ids)} codes")
     if not is_permutation(ranks, np.zeros(len(ranks), np.uint8)):
         raise UnsoundError("its ranks are not a permutation")
-    codes = np.empty(len(ranks), np.int64)
-    codes[ranks] = np.arange(len(ranks))
+    by_rank: NDArray[Any] = np.empty(len(ids), ids.type.to_pandas_dtype() if pa.types.is_integer(ids.type) else np.int64)
     if pa.types.is_integer(ids.type):
-        ids = ids.combine_chunks()  # values of a single piece are taken several times as fast
-
-    def rises(first: int) -> bool:
-        ordered = take(ids, codes[first : first + VALUES_PER_COMPARISON + 1])
-        # Not the opposite comparison: NaN, which is neither smaller nor larger than anything, may be last.
-        return len(ordered) < 2 or not pc.any(pc.greater_equal(ordered[:-1], ordered[1:])).as_py()
-
-    if not all(in_threads(rises, range(0, len(ids), VALUES_PER_COMPARISON))):
+        by_rank[ranks] = np.asarray(ids)
+        rises = bool((by_rank[1:] > by_rank[:-1]).all())
+    else:
+        by_rank[ranks] = np.arange(len(ids))
+        rises = all(in_threads(partial(_ids_rise, ids, by_rank), range(0, len(ids), VALUES_PER_COMPARISON)))
+    if not rises:
         raise UnsoundError("its ranks are not in the order of its ids")
+
+
+def _ids_rise(ids: pa.ChunkedArray, codes: NDArray[np.int64], first: int) -> bool:
+    """Tell whether no id is as large as the next one, from a position on; NaN, which compares with nothing, may be last."""
+    ordered = take(ids, codes[first : first + VALUES_PER_COMPARISON + 1])
+    return len(ordered) < 2 or not pc.any(pc.greater_equal(ordered[:-1], ordered[1:])).as_py()
 
 
 def check_distinct_ids(ids: pa.ChunkedArray) -> None:

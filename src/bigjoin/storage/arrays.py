@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import uuid
 from pathlib import Path
@@ -13,6 +14,8 @@ import pyarrow as pa
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+MAX_HEADER_BYTES = 1 << 16
+"""Where the header of a NumPy file ends at the latest; NumPy itself refuses headers of more than 10,000 bytes."""
 _HEADER_BYTES = 128
 """The size of the header of a NumPy file with a one-dimensional array."""
 
@@ -22,7 +25,7 @@ _parsing = Lock()
 
 def array_in(content: NDArray[np.uint8]) -> NDArray[Any]:
     """Return the array in the bytes of a NumPy file, without a copy; raise ValueError if they are not one plain array."""
-    source = _HeaderBytes(content)
+    source = io.BytesIO(content[:MAX_HEADER_BYTES].tobytes())
     with _parsing:
         version = npy.read_magic(source)
         read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
@@ -31,21 +34,10 @@ def array_in(content: NDArray[np.uint8]) -> NDArray[Any]:
         shape, fortran, dtype = read(source)
     if len(shape) != 1 or fortran or dtype.hasobject or shape[0] < 0:
         raise ValueError("not one plain array")
-    if source.at + shape[0] * dtype.itemsize != len(content) or source.at % max(1, dtype.itemsize):
+    start = source.tell()
+    if start + shape[0] * dtype.itemsize != len(content) or start % max(1, dtype.itemsize):
         raise ValueError("not as long as its header says")
-    return np.asarray(content[source.at :].view(dtype) if shape[0] else np.empty(0, dtype))
-
-
-class _HeaderBytes:
-    """The part of a file object that NumPy needs to read a header from bytes in memory."""
-
-    def __init__(self, content: NDArray[np.uint8]) -> None:
-        self.content, self.at = content, 0
-
-    def read(self, count: int = -1, /) -> bytes:
-        found = self.content[self.at : None if count < 0 else self.at + count].tobytes()
-        self.at += len(found)
-        return found
+    return np.asarray(content[start:].view(dtype) if shape[0] else np.empty(0, dtype))
 
 
 def table_in(content: NDArray[np.uint8]) -> pa.Table:

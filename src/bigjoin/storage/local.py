@@ -140,13 +140,16 @@ class LocalStorage:
             except FileNotFoundError:  # another writer failed and has just removed the root
                 continue
             with lock:
-                descriptor = lock.fileno()
-                self._check_lock(name, descriptor)
+                descriptor, found = lock.fileno(), os.fstat(lock.fileno())
+                if found.st_nlink > 1 or found.st_size > LOCK_BYTES:
+                    raise IndexFormatError(
+                        f"{self.root / name} is not a lock of bigjoin: it has other names or other content; remove it"
+                    )
                 if not take_lock(descriptor):
                     if time.monotonic() >= until:
                         raise LockHeldError(os.pread(descriptor, LOCK_BYTES, 0).decode(errors="replace").strip())
                     time.sleep(LOCK_RETRY_SECONDS)
-                elif self._is_still(name, descriptor):
+                elif self._leads_to(name, found):  # the file may have been removed before it was locked
                     try:
                         _name_holder(descriptor, f"process {os.getpid()} on {os.uname().nodename}")
                         yield
@@ -182,18 +185,9 @@ class LocalStorage:
     def _refused(self, name: str, what: str) -> IndexFormatError:
         return IndexFormatError(f"{self.root / name} {what}: nothing inside an index is opened through links; remove it")
 
-    def _check_lock(self, name: str, descriptor: int) -> None:
-        """Raise IndexFormatError if the lock is another name of some file, or holds something that is not ours."""
-        found = os.fstat(descriptor)
-        if found.st_nlink > 1 or found.st_size > LOCK_BYTES:
-            raise IndexFormatError(
-                f"{self.root / name} is not a lock of bigjoin: it has other names or other content; remove it"
-            )
-
-    def _is_still(self, name: str, descriptor: int) -> bool:
-        """Tell whether a name still leads to an opened file."""
+    def _leads_to(self, name: str, opened: os.stat_result) -> bool:
         with suppress(OSError):
-            return (self.root / name).lstat().st_ino == os.fstat(descriptor).st_ino
+            return os.path.samestat((self.root / name).lstat(), opened)
         return False
 
 

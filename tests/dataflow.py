@@ -15,10 +15,10 @@ from bigjoin.dataflow.packing import pack, pack_arrays, unpack, unpack_arrays
 from bigjoin.dataflow.routing import route
 from bigjoin.dataflow.schedule import DealtSchedule, OwnedSchedule
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
-from bigjoin.joins.bind import bind
-from bigjoin.joins.blocks import Spread, join
-from bigjoin.joins.itinerary import Itinerary
-from bigjoin.joins.operators import Operators
+from bigjoin.join.bind import bind
+from bigjoin.join.blocks import Spread, join
+from bigjoin.join.itinerary import Itinerary
+from bigjoin.join.operators import Operators
 
 
 class Simulated:

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bigjoin.compiled.loops import Counting, Listing
 from bigjoin.index.phase import Phase
 from bigjoin.index.runs import Delta, combined, to_merge
 from bigjoin.index.versions import Versions
 from bigjoin.indexing import build_index
-from bigjoin.joins import compiled
-from bigjoin.joins.bind import bind, outputs
-from bigjoin.joins.changes import Signed, changed
-from bigjoin.joins.compiled import Counting, Listing
-from bigjoin.joins.generic_join import GenericJoin
-from bigjoin.joins.seeds import equal_ranges
+from bigjoin.join import compiled
+from bigjoin.join.bind import bind, outputs
+from bigjoin.join.changes import Signed, changed
+from bigjoin.join.generic_join import GenericJoin
+from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import delta_plan, plan
 from bigjoin.query.nest import nest_of

@@ -22,8 +22,8 @@ from bigjoin.index.directory import Index
 from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import vacuum, verify
 from bigjoin.indexing import build_index
-from bigjoin.joins import compiled
-from bigjoin.joins.bind import bind
+from bigjoin.join import compiled
+from bigjoin.join.bind import bind
 from bigjoin.languages import parse
 from bigjoin.materialize import materialize
 from bigjoin.planner import count_plan, plan

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bigjoin.compiled.count_source import CountSource
+from bigjoin.compiled.loops import Counting
 from bigjoin.indexing import build_index
-from bigjoin.joins import compiled, set_source
-from bigjoin.joins.bind import bind
-from bigjoin.joins.compiled import Counting
-from bigjoin.joins.count_source import CountSource
-from bigjoin.joins.generic_join import GenericJoin
-from bigjoin.joins.seeds import equal_ranges
+from bigjoin.join import compiled, set_source
+from bigjoin.join.bind import bind
+from bigjoin.join.generic_join import GenericJoin
+from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.planner.estimate import Estimate
@@ -105,7 +105,7 @@ def test_compiled_functions_are_found_by_later_processes(tmp_path):
     build_index(pa.table({"src": [1, 2, 3], "dst": [2, 3, 1]}), tmp_path / "index")
     program = (
         "import sys; from bigjoin.index.directory import Index; from bigjoin.languages import parse\n"
-        "from bigjoin.joins.compiled import Counting; from bigjoin.kernels.jit import compilations\n"
+        "from bigjoin.compiled.loops import Counting; from bigjoin.kernels.jit import compilations\n"
         "from bigjoin.planner import count_plan\n"
         "index, query = Index.open(sys.argv[1]), parse('3-cycle')\n"
         "counting = Counting(count_plan(query, index.statistics).terms[0], query, index)\n"

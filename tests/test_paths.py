@@ -24,7 +24,7 @@ from bigjoin.explain import explain
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
-from bigjoin.joins import compiled, source_text
+from bigjoin.join import compiled, source_text
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
 from bigjoin.query.statistics import assumed_graph

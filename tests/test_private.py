@@ -30,7 +30,7 @@ TRIANGLES = len(matches({"edge": EDGES}, ["a", "b", "c"], [("edge", pair, False)
 COUNT = """
 import sys
 from bigjoin.index.directory import Index
-from bigjoin.joins.compiled import Counting
+from bigjoin.compiled.loops import Counting
 from bigjoin.kernels.jit import cache_folder, compilations
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan

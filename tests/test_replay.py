@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from bigjoin.compiled.loops import Counting
 from bigjoin.indexing import build_index
-from bigjoin.joins.compiled import Counting
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan
 from bigjoin.streaming.monitor import Monitor

@@ -12,10 +12,10 @@ import pytest
 import bigjoin
 from bigjoin.cli.count import count
 from bigjoin.indexing import build_index
-from bigjoin.joins.bind import bind
-from bigjoin.joins.generic_join import matches
-from bigjoin.joins.properties import compared
-from bigjoin.joins.seeds import equal_ranges
+from bigjoin.join.bind import bind
+from bigjoin.join.generic_join import matches
+from bigjoin.join.properties import compared
+from bigjoin.join.seeds import equal_ranges
 from bigjoin.kernels import compare
 from bigjoin.languages import Flags, datalog, parse
 from bigjoin.planner import count_plan, plan
@@ -66,7 +66,7 @@ def test_an_operator_is_one_entry(where, tmp_path, monkeypatch):
 
 
 def test_only_the_table_spells_operators():
-    """Other modules name an operator, or ask the table what it is like; `joins/stages.py` speaks of bounds on codes."""
+    """Other modules name an operator, or ask the table what it is like; `compiled/stages.py` speaks of bounds on codes."""
     spelled = []
     for path in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

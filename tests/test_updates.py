@@ -24,7 +24,7 @@ from bigjoin.index.version_cache import VersionCache
 from bigjoin.index.writer import locked, verify
 from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
-from bigjoin.joins import compiled
+from bigjoin.join import compiled
 from bigjoin.languages import parse
 from bigjoin.streaming import compaction, find, monitor
 from bigjoin.streaming.compaction import without_runs

@@ -12,14 +12,14 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
+from bigjoin.compiled.loops import Counting, Listing
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
-from bigjoin.joins import blocks, compiled
-from bigjoin.joins.bind import BoundPlan, bind, outputs
-from bigjoin.joins.compiled import Counting, Listing
-from bigjoin.joins.generic_join import GenericJoin
-from bigjoin.joins.operators import WORTH_COUNTING
-from bigjoin.joins.seeds import equal_ranges
+from bigjoin.join import blocks, compiled
+from bigjoin.join.bind import BoundPlan, bind, outputs
+from bigjoin.join.generic_join import GenericJoin
+from bigjoin.join.operators import WORTH_COUNTING
+from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.query.nest import CountPlan, Nest, nest_of

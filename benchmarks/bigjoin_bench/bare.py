@@ -8,12 +8,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.compiled.loops import Counting
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
-from bigjoin.joins.bind import BoundStep, bind
-from bigjoin.joins.compiled import Counting
-from bigjoin.joins.extender import BoundExtender
-from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.join.bind import BoundStep, bind
+from bigjoin.join.extender import BoundExtender
+from bigjoin.join.generic_join import GenericJoin
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bigjoin.compiled.programs import ListProgram
 from bigjoin.defaults import BATCH_SIZE, PART_SIZE
 from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
 from bigjoin.index.directory import Index
@@ -23,8 +24,7 @@ from bigjoin.index.manifest import read_manifest
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.writer import writing
 from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk
-from bigjoin.joins.compiled import Range
-from bigjoin.joins.executable import ListProgram
+from bigjoin.join.executable import Range
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.isomorphism import renamings, shape_of

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bigjoin.compiled.loops import Counting
 from bigjoin.index.dictionary import RowNumbers
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.trie import Codes, Trie, build_trie
 from bigjoin.index.values import Column
-from bigjoin.joins.compiled import Counting
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan
 from bigjoin.query.nest import CountPlan

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.heavy import Heavy
 from bigjoin.index.trie import Codes
-from bigjoin.joins.bind import BoundPlan
-from bigjoin.joins.extend import check, extend
-from bigjoin.joins.itinerary import Itinerary
-from bigjoin.joins.seeds import fewest_extensions, prefixes_of
+from bigjoin.join.bind import BoundPlan
+from bigjoin.join.extend import check, extend
+from bigjoin.join.itinerary import Itinerary
+from bigjoin.join.seeds import fewest_extensions, prefixes_of
 
 SAMPLED_PREFIXES = 1 << 16
 """Prefixes of a step that are looked at."""

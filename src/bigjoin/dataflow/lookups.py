@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.packing import Arrays
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.joins.constraints import Bounds
-from bigjoin.joins.extender import BoundExtender
+from bigjoin.join.constraints import Bounds
+from bigjoin.join.extender import BoundExtender
 from bigjoin.kernels.lookups import (
     aggregate,
     gather_resolved,

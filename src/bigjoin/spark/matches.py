@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from bigjoin.joins.bind import Output
+from bigjoin.join.bind import Output
 
 ARROW = ".arrow"
 """The suffix of files that only a DataFrame of ours reads."""

@@ -23,9 +23,9 @@ from bigjoin.dataflow.packing import pack, unpack
 from bigjoin.dataflow.routing import pieces, route
 from bigjoin.dataflow.schedule import OwnedSchedule, Round
 from bigjoin.dataflow.waiting import read_waiting
-from bigjoin.joins.blocks import Block, join
-from bigjoin.joins.itinerary import Itinerary
-from bigjoin.joins.operators import Operators, Tally, Travels
+from bigjoin.join.blocks import Block, join
+from bigjoin.join.itinerary import Itinerary
+from bigjoin.join.operators import Operators, Tally, Travels
 from bigjoin.spark.exchange import Arrival, RoundTask, Row
 from bigjoin.spark.job import Job
 from bigjoin.spark.rounds import LIMITED_PROPOSALS, STREAMED_PROPOSALS, InRounds, Rounds

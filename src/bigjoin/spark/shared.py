@@ -23,12 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from bigjoin.compiled.programs import CountProgram, ListProgram
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
 from bigjoin.index.typed_json import from_json, to_json
-from bigjoin.joins.bind import Output, outputs
-from bigjoin.joins.compiled import MatchRows, Range
-from bigjoin.joins.executable import CountProgram, ListProgram
+from bigjoin.join.bind import Output, outputs
+from bigjoin.join.executable import MatchRows, Range
 from bigjoin.kernels.jit import compilations
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.spark.held import Held

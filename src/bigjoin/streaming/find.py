@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from bigjoin.compiled.programs import CountProgram, ListProgram, as_loops
+from bigjoin.compiled.work_limit import check_work
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.phase import Phase
 from bigjoin.index.stage_runner import StageRunner, in_threads, in_turn
 from bigjoin.index.typed_json import from_json, to_json
-from bigjoin.joins.bind import outputs
-from bigjoin.joins.changes import CHANGE_COLUMN, Signed, with_change
-from bigjoin.joins.executable import CountProgram, ListProgram, as_loops
-from bigjoin.joins.generic_join import TooManyPrefixesError
-from bigjoin.joins.work_limit import check_work
+from bigjoin.join.bind import outputs
+from bigjoin.join.changes import CHANGE_COLUMN, Signed, with_change
+from bigjoin.join.generic_join import TooManyPrefixesError
 from bigjoin.query.delta import DeltaPlan, DeltaQuery
 from bigjoin.query.nest import CountPlan, nest_of
 from bigjoin.spark.job import Job, worker_count

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
-from bigjoin.joins.bind import BoundPlan
-from bigjoin.joins.blocks import Block, Counts, Prefixes, Proposals, Travelling, where
-from bigjoin.joins.constraints import Filter
-from bigjoin.joins.extend import check, count, count_flattened, count_intersection, flatten, intersect, propose
-from bigjoin.joins.extender import BoundExtender
-from bigjoin.joins.itinerary import Itinerary, Staying, Visit
+from bigjoin.join.bind import BoundPlan
+from bigjoin.join.blocks import Block, Counts, Prefixes, Proposals, Travelling, where
+from bigjoin.join.constraints import Filter
+from bigjoin.join.extend import check, count, count_flattened, count_intersection, flatten, intersect, propose
+from bigjoin.join.extender import BoundExtender
+from bigjoin.join.itinerary import Itinerary, Staying, Visit
 
 WORTH_COUNTING = 32
 """Extensions from which on other owners are asked whether they have fewer. To look at some more candidates costs less than a

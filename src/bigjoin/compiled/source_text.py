@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.compiled.stages import BoundNest, CodeSet
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.trie import Trie
-from bigjoin.joins.bind import Binder
-from bigjoin.joins.stages import BoundNest, CodeSet
+from bigjoin.join.bind import Binder
 from bigjoin.kernels.walk import own_positions
 from bigjoin.query.nest import Nest
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
-from bigjoin.joins.batched import Batched
-from bigjoin.joins.bind import Relations
-from bigjoin.joins.compiled import Counting, Listing
+from bigjoin.compiled.loops import Counting, Listing
+from bigjoin.join.batched import Batched
+from bigjoin.join.bind import Relations
 from bigjoin.query.nest import CountPlan, Nest, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query

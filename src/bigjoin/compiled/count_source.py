@@ -12,10 +12,10 @@ from math import prod
 
 import numpy as np
 
-from bigjoin.joins.bind import Binder
-from bigjoin.joins.set_source import SetSource
-from bigjoin.joins.source_text import SetSlice
-from bigjoin.joins.stages import BoundLoop
+from bigjoin.compiled.set_source import SetSource
+from bigjoin.compiled.source_text import SetSlice
+from bigjoin.compiled.stages import BoundLoop
+from bigjoin.join.bind import Binder
 from bigjoin.query.nest import Nest
 
 Emit = Callable[[list[str]], None]

@@ -7,10 +7,10 @@ from math import inf
 
 import numpy as np
 
-from bigjoin.joins.bind import Relations, bind
-from bigjoin.joins.compiled import MatchRows, Range
-from bigjoin.joins.generic_join import GenericJoin
-from bigjoin.joins.seeds import equal_ranges
+from bigjoin.join.bind import Relations, bind
+from bigjoin.join.executable import MatchRows, Range
+from bigjoin.join.generic_join import GenericJoin
+from bigjoin.join.seeds import equal_ranges
 from bigjoin.query.plan import Plan
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
-from bigjoin.joins.bind import BoundPlan, BoundSeed
-from bigjoin.joins.blocks import Counts
+from bigjoin.join.bind import BoundPlan, BoundSeed
+from bigjoin.join.blocks import Counts
 
 SAMPLED_SEEDS = 1 << 20
 """Seeds that are looked at to estimate where the work lies."""

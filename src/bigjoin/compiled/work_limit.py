@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from bigjoin.compiled.sampled import expected_candidates
 from bigjoin.errors import BigjoinError, shown
-from bigjoin.joins.bind import Relations
-from bigjoin.joins.sampled import expected_candidates
+from bigjoin.join.bind import Relations
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.query import Query
 

@@ -10,9 +10,9 @@ the chain stands; the next call goes on there.
 
 from __future__ import annotations
 
-from bigjoin.joins.bind import Binder
-from bigjoin.joins.count_source import CountSource, Emit
-from bigjoin.joins.stages import BoundLoop
+from bigjoin.compiled.count_source import CountSource, Emit
+from bigjoin.compiled.stages import BoundLoop
+from bigjoin.join.bind import Binder
 from bigjoin.query.nest import Nest
 
 

@@ -43,11 +43,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from bigjoin.compiled.source_text import SetSlice, SourceText
+from bigjoin.compiled.stages import Bound, BoundLoop, CodeSet, ExtensionList
 from bigjoin.index.trie import Trie
-from bigjoin.joins.constraints import Filter
-from bigjoin.joins.extender import BoundExtender
-from bigjoin.joins.source_text import SetSlice, SourceText
-from bigjoin.joins.stages import Bound, BoundLoop, CodeSet, ExtensionList
+from bigjoin.join.constraints import Filter
+from bigjoin.join.extender import BoundExtender
 from bigjoin.query.operators import BY_CODE
 
 MAX_MARKS_PER_ITERATION = 8

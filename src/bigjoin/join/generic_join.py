@@ -14,11 +14,11 @@ import numpy as np
 
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.trie import Codes
-from bigjoin.joins.bind import BoundPlan
-from bigjoin.joins.blocks import Counts, join
-from bigjoin.joins.itinerary import OneWorker
-from bigjoin.joins.operators import Operators, Tally, Travels
-from bigjoin.joins.seeds import read_seeds
+from bigjoin.join.bind import BoundPlan
+from bigjoin.join.blocks import Counts, join
+from bigjoin.join.itinerary import OneWorker
+from bigjoin.join.operators import Operators, Tally, Travels
+from bigjoin.join.seeds import read_seeds
 
 
 class TooManyPrefixesError(Exception):

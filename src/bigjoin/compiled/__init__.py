@@ -1,0 +1,1 @@
+"""The compiled form of a plan: nests of loops, written as one function over arrays and compiled."""

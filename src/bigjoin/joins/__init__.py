@@ -1,1 +1,0 @@
-"""The algorithm, without Spark: a plan bound to an index, one Extend step, and the order in which steps run."""

@@ -44,8 +44,8 @@ def test_types_are_published():
 
 
 def test_strategies_have_one_table():
-    assert get_args(bj.StrategyName) == defaults.STRATEGIES
-    assert set(defaults.STRATEGIES) == {"auto", *STRATEGIES}
+    assert get_args(bj.StrategyName) == defaults.STRATEGY_NAMES
+    assert set(defaults.STRATEGY_NAMES) == {"auto", *STRATEGIES}
 
 
 @pytest.mark.parametrize(

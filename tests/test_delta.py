@@ -20,7 +20,7 @@ from bigjoin.index.runs import Delta, combined, to_merge
 from bigjoin.index.versions import Versions
 from bigjoin.indexing import build_index
 from bigjoin.join import compiled
-from bigjoin.join.bind import bind, outputs
+from bigjoin.join.bind import bind, result_columns
 from bigjoin.join.changes import Signed, changed
 from bigjoin.join.generic_join import GenericJoin
 from bigjoin.join.seeds import equal_ranges
@@ -183,7 +183,7 @@ def check(history, size, run):
             for signed, phase in epochs.phases(listed):
                 for bindings in run(signed.dq, phase, size, listing=True):
                     for rows in changed(listed, signed.dq, bindings):
-                        columns = outputs(listed.query, signed.dq.plan.attributes, phase)
+                        columns = result_columns(listed.query, signed.dq.plan.attributes, phase)
                         for row in zip(*(c.decode(rows).to_pylist() for c in columns), strict=True):
                             found[row] += signed.sign
             if not listed.consolidates:
@@ -284,7 +284,7 @@ def test_views_change_with_their_relation(text, holds, directed, tmp_path):
             for signed, phase in epochs.phases(plans):
                 for bindings in run(signed.dq, phase, 3, listing=True):
                     for rows in changed(plans, signed.dq, bindings):
-                        columns = outputs(plans.query, signed.dq.plan.attributes, phase)
+                        columns = result_columns(plans.query, signed.dq.plan.attributes, phase)
                         for row in zip(*(c.decode(rows).to_pylist() for c in columns), strict=True):
                             found[row] += signed.sign
             assert {k: v for k, v in found.items() if v} == {k: v for k, v in wanted.items() if v}, str(plans)

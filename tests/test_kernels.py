@@ -45,16 +45,14 @@ def test_intersecting_and_excluding_are_set_operations(seed, longest):
     sizes = rng.integers(0, 8, count)
     ends, candidates = lists(rng, sizes, domain)
     begins = ends[:-1]
-    proposers = rng.integers(0, 2, count).astype(np.uint8)
     before = [set(candidates[b : b + n].tolist()) for b, n in zip(begins, sizes, strict=True)]
     held = [set(values[offsets[n] : offsets[n + 1]].tolist()) for n in nodes]
     marks = np.zeros(domain, np.uint8)
 
     kept, lengths = candidates.copy(), sizes.copy()
-    intersect_extensions(offsets, values, nodes, NONE, NONE, 1, proposers, marks, kept, begins, lengths)
+    intersect_extensions(offsets, values, nodes, NONE, NONE, marks, kept, begins, lengths)
     for i in range(count):
-        wanted = before[i] if proposers[i] == 1 else before[i] & held[i]
-        assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(wanted)
+        assert kept[begins[i] : begins[i] + lengths[i]].tolist() == sorted(before[i] & held[i])
     assert not marks.any()
 
     counts = np.empty(count, np.int64)

@@ -131,7 +131,7 @@ def test_many_results_of_relations_are_freed_on_close(spark, monkeypatch):
 
 def test_much_that_is_held_is_told_once(spark, monkeypatch):
     monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
-    monkeypatch.setattr("bigjoin.spark.held.MUCH", 10)
+    monkeypatch.setattr("bigjoin.spark.held.MAX_UNNOTED_BYTES", 10)
     with graph_of(spark) as graph:
         with pytest.warns(UserWarning, match=r"results of find hold .* until the graph is closed: close\(\) it"):
             graph.find(WEDGE, strategy="partitioned")
@@ -228,7 +228,7 @@ PAIRS = "q(a,b,c) := edge(a,b), edge(c,b)"
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_work_stops_when_nobody_reads_on(spark, monkeypatch, strategy):
     """Neither all rows are found first, nor after the reader has gone."""
-    monkeypatch.setattr(stream, "MOST", 4)
+    monkeypatch.setattr(stream, "MAX_PIECES", 4)
     monkeypatch.setattr(partitioned, "SOON", 1 << 16)
     monkeypatch.setattr(balanced, "SOON", 1 << 16)
     graph = graph_of(spark, [(i, 0) for i in range(1, HUB + 1)])
@@ -247,7 +247,7 @@ def test_work_stops_when_nobody_reads_on(spark, monkeypatch, strategy):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_all_of_a_large_result_comes_through(spark, monkeypatch, strategy):
-    monkeypatch.setattr(stream, "MOST", 4)
+    monkeypatch.setattr(stream, "MAX_PIECES", 4)
     monkeypatch.setattr(partitioned, "SOON", 1 << 14)
     monkeypatch.setattr(balanced, "SOON", 1 << 14)
     graph = graph_of(spark, [(i, 0) for i in range(1, 601)])

@@ -16,7 +16,7 @@ from bigjoin.compiled.loops import Counting, Listing
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
 from bigjoin.join import blocks, compiled
-from bigjoin.join.bind import BoundPlan, bind, outputs
+from bigjoin.join.bind import BoundPlan, bind, result_columns
 from bigjoin.join.generic_join import GenericJoin
 from bigjoin.join.operators import WORTH_COUNTING
 from bigjoin.join.seeds import equal_ranges
@@ -76,7 +76,7 @@ def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int, ever
     ranges = equal_ranges(bound, parts)
     for batch in GenericJoin(bound, counting=False, batch_size=batch_size).matches(ranges):
         assert 0 < batch.shape[1] <= batch_size
-        columns = [output.decode(batch).to_pylist() for output in bound.outputs]
+        columns = [output.decode(batch).to_pylist() for output in bound.columns]
         rows += zip(*columns, strict=True)
     counting = GenericJoin(bound, counting=True, batch_size=batch_size)
     with flattening_at_most(batch_size):
@@ -150,7 +150,7 @@ def _listed(term: Nest, query: Query, index: Index, size: int, parts: int, *, fa
                 assert all(len(tail[i]) for tail in tails)
                 found += [(*prefix, *ends) for ends in product(*(tail[i].tolist() for tail in tails))]
     matches = np.array(found, np.uint32).reshape(-1, len(term.attributes)).T
-    columns = [output.decode(matches).to_pylist() for output in outputs(query, term.attributes, index)]
+    columns = [output.decode(matches).to_pylist() for output in result_columns(query, term.attributes, index)]
     return list(zip(*columns, strict=True))
 
 

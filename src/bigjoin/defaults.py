@@ -9,7 +9,7 @@ from bigjoin.errors import BigjoinError, did_you_mean
 StrategyName = Literal["auto", "shared", "partitioned", "heavy-light", "balanced"]
 """Where the steps of a query run; `auto` chooses one of the others."""
 
-STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
+STRATEGY_NAMES: tuple[StrategyName, ...] = get_args(StrategyName)
 
 STRATEGY_HELP: dict[StrategyName, str] = {
     "shared": "every task maps the whole index",
@@ -59,8 +59,8 @@ CONF_VARIABLE = "BIGJOIN_CONF"
 
 def check_strategy(strategy: str, *, factorized: bool = False) -> None:
     """Refuse an unknown strategy, and one that cannot find factorized matches if these are asked for."""
-    if strategy not in STRATEGIES:
-        hint = did_you_mean(strategy, STRATEGIES) or f"choose one of {', '.join(STRATEGIES)}"
+    if strategy not in STRATEGY_NAMES:
+        hint = did_you_mean(strategy, STRATEGY_NAMES) or f"choose one of {', '.join(STRATEGY_NAMES)}"
         raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
     if factorized and strategy not in ("auto", "shared"):
         raise BigjoinError("factorized matches are found by the shared strategy only; leave one of the two out")

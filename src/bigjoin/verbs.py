@@ -33,7 +33,7 @@ from bigjoin.spark.frames import schema_of_frame, write_frame
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory, get_session, parallelism
 from bigjoin.spark.strategies import STRATEGIES
-from bigjoin.spark.strategy import Ask, Part, Strategy
+from bigjoin.spark.strategy import Ask, PartFile, Strategy
 from bigjoin.spark.stream import publish, stream
 
 
@@ -283,7 +283,7 @@ class Verbs(ABC):
         progress: Callable[[float], None] | None,
         *,
         in_pieces: bool = False,
-    ) -> tuple[list[Part], pa.Schema]:
+    ) -> tuple[list[PartFile], pa.Schema]:
         """Write the matches to files in a folder, and return these with their rows, and the columns; pieces are published."""
         if len(asked.parts) == 1 and not asked.is_distinct:
             return strategy.write(asked.parts[0], folder, suffix, progress, in_pieces=in_pieces)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, STRATEGY_HELP, RunOptions
+from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGY_HELP, STRATEGY_NAMES, RunOptions
 from bigjoin.languages import Flags
 from bigjoin.query.flags import FLAGS
 
@@ -140,7 +140,9 @@ _SHARED: dict[str, Decorator] = {
     "select": click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
     "relations": named_option("--relation", "relations", "PATH", text=_RELATION),
     "drop_nulls": _flag("drop_nulls", "Drop rows of these relations that contain a NULL."),
-    "strategy": click.option("--strategy", type=click.Choice(STRATEGIES), default="auto", show_default=True, help=_STRATEGY),
+    "strategy": click.option(
+        "--strategy", type=click.Choice(STRATEGY_NAMES), default="auto", show_default=True, help=_STRATEGY
+    ),
     "workers": click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
     "batch_size": click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH_SIZE),
     "master": click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine]."),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bigjoin.compiled.count_source import CountSource
 from bigjoin.compiled.list_source import ListSource
 from bigjoin.index.trie import Trie
-from bigjoin.join.bind import Binder, Relations
+from bigjoin.join.bind import Binder, ReadableIndex
 from bigjoin.join.executable import MatchRows, Range
 from bigjoin.kernels.generated import load
 from bigjoin.query.nest import Nest
@@ -59,7 +59,7 @@ class _Compiled:
 class Counting(_Compiled):
     """A nest bound to an index and compiled to count matches."""
 
-    def __init__(self, nest: Nest, query: Query, index: Relations) -> None:
+    def __init__(self, nest: Nest, query: Query, index: ReadableIndex) -> None:
         self.nest, self.binder = nest, Binder(query, nest.attributes, index)
         super().__init__(CountSource(nest, self.binder))
 
@@ -118,7 +118,7 @@ class Counting(_Compiled):
 class Listing(_Compiled):
     """A chain of loops, perhaps with tails side by side at its end, bound to an index and compiled to list matches."""
 
-    def __init__(self, nest: Nest, query: Query, index: Relations, *, factorized: bool = False) -> None:
+    def __init__(self, nest: Nest, query: Query, index: ReadableIndex, *, factorized: bool = False) -> None:
         generator = ListSource(nest, Binder(query, nest.attributes, index), factorized=factorized)
         super().__init__(generator)
         self.tails = [tail.loop.attribute for tail in generator.tails]

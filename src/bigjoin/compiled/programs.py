@@ -13,7 +13,7 @@ from math import inf
 
 from bigjoin.compiled.loops import Counting, Listing
 from bigjoin.join.batched import Batched
-from bigjoin.join.bind import Relations
+from bigjoin.join.bind import ReadableIndex
 from bigjoin.query.nest import CountPlan, Nest, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
@@ -36,14 +36,14 @@ class CountProgram:
     """Prefixes after which a count on batches is given up."""
 
     @classmethod
-    def choose(cls, plan: CountPlan, steps: Callable[[], Plan], index: Relations) -> CountProgram:
+    def choose(cls, plan: CountPlan, steps: Callable[[], Plan], index: ReadableIndex) -> CountProgram:
         """Compile the nests of a plan, unless one of them is too large; `steps` makes the plan for that."""
         program = cls(plan.query, plan.terms, plan.divisor)
         if any(isinstance(found, Counting) and found.is_too_large for _, found in program.bind(index)):
             return cls(plan.query, steps=steps())
         return program
 
-    def bind(self, index: Relations) -> list[tuple[int, Counting | Batched]]:
+    def bind(self, index: ReadableIndex) -> list[tuple[int, Counting | Batched]]:
         """Bind what is added up to an index, each with how often it is added."""
         if self.steps is not None:
             return [(1, Batched(self.steps, index, max_prefixes=self.max_prefixes))]
@@ -74,23 +74,23 @@ class ListProgram:
     """On batches: how many of the last attributes are given as lists all the same."""
 
     @classmethod
-    def of(cls, plan: Plan, index: Relations) -> ListProgram:
+    def of(cls, plan: Plan, index: ReadableIndex) -> ListProgram:
         """Compile the loops of a plan, unless they are too large."""
         return cls._choose(cls(plan.query, nest_of(plan)), lambda _: plan, index)
 
     @classmethod
-    def factorize(cls, query: Query, nest: Nest, steps: Callable[[tuple[str, ...]], Plan], index: Relations) -> ListProgram:
+    def factorize(cls, query: Query, nest: Nest, steps: Callable[[tuple[str, ...]], Plan], index: ReadableIndex) -> ListProgram:
         """Compile loops with tails, unless they are too large; `steps` makes the plan for that, in the nest's order."""
         return cls._choose(cls(query, nest, factorized=True), steps, index)
 
     @classmethod
-    def _choose(cls, loops: ListProgram, steps: Callable[[tuple[str, ...]], Plan], index: Relations) -> ListProgram:
+    def _choose(cls, loops: ListProgram, steps: Callable[[tuple[str, ...]], Plan], index: ReadableIndex) -> ListProgram:
         listing = loops.bind(index)
         if isinstance(listing, Listing) and listing.is_too_large:
             return replace(loops, steps=steps(loops.nest.attributes), tails=len(listing.tails))
         return loops
 
-    def bind(self, index: Relations) -> Listing | Batched:
+    def bind(self, index: ReadableIndex) -> Listing | Batched:
         """Bind the loops, or the plan, to an index."""
         if self.steps is not None:
             return Batched(self.steps, index, tails=self.tails)

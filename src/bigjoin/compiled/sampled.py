@@ -12,7 +12,7 @@ import numpy as np
 
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.trie import Codes, Trie, single_list
-from bigjoin.join.bind import Binder, BoundStep, Relations
+from bigjoin.join.bind import Binder, BoundStep, ReadableIndex
 from bigjoin.join.blocks import Counts, Prefixes
 from bigjoin.join.extend import count, extend
 from bigjoin.join.extender import BoundExtender
@@ -23,7 +23,7 @@ SAMPLED_PROPOSALS = 1 << 12
 """Proposals that are drawn at each loop."""
 
 
-def expected_candidates(term: Nest, query: Query, index: Relations) -> float:
+def expected_candidates(term: Nest, query: Query, index: ReadableIndex) -> float:
     """Estimate how many values the loops of a nest read; the estimate is the same each time."""
     sampling = _Sampling(query, index)
     code = code_type(max(map(Binder(query, (), index).size, term.attributes)))
@@ -31,7 +31,7 @@ def expected_candidates(term: Nest, query: Query, index: Relations) -> float:
 
 
 class _Sampling:
-    def __init__(self, query: Query, index: Relations) -> None:
+    def __init__(self, query: Query, index: ReadableIndex) -> None:
         self.query, self.index = query, index
         self.random = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bigjoin.compiled.sampled import expected_candidates
 from bigjoin.errors import BigjoinError, shown
-from bigjoin.join.bind import Relations
+from bigjoin.join.bind import ReadableIndex
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.query import Query
 
@@ -18,7 +18,7 @@ MAX_CANDIDATES_VARIABLE = "BIGJOIN_MOST_CANDIDATES"
 """The environment variable that sets another limit."""
 
 
-def check_work(query: Query, counts: Iterable[tuple[CountPlan, Relations]]) -> None:
+def check_work(query: Query, counts: Iterable[tuple[CountPlan, ReadableIndex]]) -> None:
     """Refuse to count a query by plans that are expected to look at more candidates than the limit."""
     limit = _limit()
     expected = sum(expected_candidates(term, plan.query, index) for plan, index in counts for term in plan.terms)

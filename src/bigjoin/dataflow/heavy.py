@@ -38,7 +38,7 @@ MIN_HEAVY_TUPLES = 32
 STRETCHES_PER_THRESHOLD = 64
 """Workers, at least, that as many proposals as make a key heavy are dealt to."""
 
-SAMPLED_SEEDS = 1 << 18
+HEAVY_SAMPLE_SEEDS = 1 << 18
 """Seeds that are looked at to estimate which keys are asked about many candidates."""
 
 
@@ -243,7 +243,7 @@ def _candidates(plan: BoundPlan) -> tuple[int, list[tuple[int, NDArray[np.int64]
     first, last = plan.seed.positions
     if not plan.steps or last <= first:
         return 0, []
-    stride = -(-(last - first) // SAMPLED_SEEDS)
+    stride = -(-(last - first) // HEAVY_SAMPLE_SEEDS)
     positions = np.arange(first, last, stride)
     # Drawn, not every stride-th seed: degrees may repeat at regular distances in the order of the seeds.
     positions += np.random.default_rng(1).integers(0, np.minimum(stride, last - positions))

@@ -17,7 +17,7 @@ from bigjoin.index.dictionary import code_type
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.values import plain
 from bigjoin.ingest.sorting import even_cuts
-from bigjoin.kernels.prefixes import common_prefix, following_bytes
+from bigjoin.kernels.strings import common_prefix, following_bytes
 from bigjoin.storage.arrays import map_array, map_table, new_file, save_new, write_table
 
 RANGE_IDS = 1 << 20

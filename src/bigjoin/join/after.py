@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
 
-NO_CODE = "(1 << 62)"
+BEYOND_ALL_CODES = "(1 << 62)"
 """A bound above all codes, in generated source."""
 
 
@@ -59,12 +59,12 @@ class After:
             if self.column < 2:
                 other = known[1 - self.column]
                 behind = f"({low} if {other} > {high} else {low} + 1)"
-                return f"({NO_CODE} if {other} < {low} else ({high} + 1 if {other} == {low} else {behind}))"
+                return f"({BEYOND_ALL_CODES} if {other} < {low} else ({high} + 1 if {other} == {low} else {behind}))"
             known[0], known[1] = f"min({known[0]}, {known[1]})", f"max({known[0]}, {known[1]})"
         beyond = "False"
         for c in reversed(range(self.column + 1, len(seed))):
             beyond = f"({known[c]} > {seed[c]} or ({known[c]} == {seed[c]} and {beyond}))"
         bound = f"({seed[self.column]} if {beyond} else {seed[self.column]} + 1)"
         for c in reversed(range(self.column)):
-            bound = f"(0 if {known[c]} > {seed[c]} else ({NO_CODE} if {known[c]} < {seed[c]} else {bound}))"
+            bound = f"(0 if {known[c]} > {seed[c]} else ({BEYOND_ALL_CODES} if {known[c]} < {seed[c]} else {bound}))"
         return bound

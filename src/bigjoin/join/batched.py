@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from bigjoin.join.bind import Relations, bind
+from bigjoin.join.bind import ReadableIndex, bind
 from bigjoin.join.executable import MatchRows, Range
 from bigjoin.join.generic_join import GenericJoin
 from bigjoin.join.seeds import equal_ranges
@@ -21,7 +21,7 @@ class Batched:
     attributes are given as lists, of one value each.
     """
 
-    def __init__(self, plan: Plan, index: Relations, *, max_prefixes: float = inf, tails: int = 0) -> None:
+    def __init__(self, plan: Plan, index: ReadableIndex, *, max_prefixes: float = inf, tails: int = 0) -> None:
         self.plan, self.max_prefixes = bind(plan, index), max_prefixes
         self.attributes = list(plan.attributes[: len(plan.attributes) - tails])
         self.tally = np.zeros(2 * (len(plan.steps) + 1), np.int64)

@@ -24,8 +24,8 @@ from bigjoin.query.statistics import Statistics
 from bigjoin.query.terms import Property, Term, attribute_of
 
 
-class Relations(Protocol):
-    """What binding needs of an index; a whole one, a worker's shard and a versioned one all offer it."""
+class ReadableIndex(Protocol):
+    """What binding needs of an index. An opened index offers it, and so does a phase of an epoch."""
 
     @property
     def statistics(self) -> Statistics: ...
@@ -80,7 +80,7 @@ class BoundSeed:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ResultColumn:
     """A column of the result: values by the code at a position of a match."""
 
     name: str
@@ -107,7 +107,7 @@ class BoundPlan:
     plan: Plan
     seed: BoundSeed
     steps: tuple[BoundStep, ...]
-    outputs: tuple[Output, ...]
+    columns: tuple[ResultColumn, ...]
     """A column for each term of the head."""
 
     @property
@@ -122,7 +122,7 @@ class BoundPlan:
 class Binder:
     """Binds the parts of a plan to an index, for an attribute order: what stands where in a prefix."""
 
-    def __init__(self, query: Query, order: tuple[str, ...], index: Relations) -> None:
+    def __init__(self, query: Query, order: tuple[str, ...], index: ReadableIndex) -> None:
         self.order, self.index = order, index
         self.domains = _domains(query, index.statistics)
         self.column = cache(self._column)
@@ -161,7 +161,7 @@ class Binder:
         return self.index.properties(domain)[name]
 
 
-def bind(plan: Plan, index: Relations) -> BoundPlan:
+def bind(plan: Plan, index: ReadableIndex) -> BoundPlan:
     """Bind a plan; raise QueryError where a constant cannot be compared with the ids or properties beside it."""
     binder = Binder(plan.query, plan.attributes, index)
     extender, checks, condition = binder.extender, binder.checks, binder.condition
@@ -195,10 +195,10 @@ def bind(plan: Plan, index: Relations) -> BoundPlan:
         positions=(0, 0) if any(c.window.empty for c in conditions) else _seed_positions(trie, conditions[0].window),
         code_type=code_type(max(binder.size(a) for a in plan.attributes)),
     )
-    return BoundPlan(plan, bound_seed, steps, outputs(plan.query, plan.attributes, index))
+    return BoundPlan(plan, bound_seed, steps, result_columns(plan.query, plan.attributes, index))
 
 
-def outputs(query: Query, order: tuple[str, ...], index: Relations) -> tuple[Output, ...]:
+def result_columns(query: Query, order: tuple[str, ...], index: ReadableIndex) -> tuple[ResultColumn, ...]:
     """Return the columns of a query's result: an id for each attribute of the head, and the properties that it lists."""
     domains = _domains(query, index.statistics)
     found = []
@@ -207,7 +207,7 @@ def outputs(query: Query, order: tuple[str, ...], index: Relations) -> tuple[Out
         values: Dictionary | RowNumbers | Column = index.dictionaries[domain]
         if isinstance(term, Property) and not index.statistics.is_id(domain, term.name):
             values = index.properties(domain)[term.name]
-        found.append(Output(name, order.index(attribute_of(term)), values))
+        found.append(ResultColumn(name, order.index(attribute_of(term)), values))
     return tuple(found)
 
 

@@ -45,8 +45,7 @@ class BoundExtender:
 
     def intersect(self, block: Proposals, limits: Limits, marks: NDArray[np.uint8]) -> None:
         """Shorten each segment to the candidates that the list of its prefix holds."""
-        nobody = np.full(len(block), 255, np.uint8)
-        intersect_extensions(*self._lists(block), *limits, 0, nobody, marks, *block.segments)
+        intersect_extensions(*self._lists(block), *limits, marks, *block.segments)
 
     def count_common(self, block: Proposals, limits: Limits, marks: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return how many candidates of each segment `intersect` would keep, leaving the segments as they are."""

@@ -41,21 +41,6 @@ def count_differing(prefixes, rows, candidates, begins, lengths):
     return total
 
 
-@kernel
-def count_compared(ranks, by_code, operators, others, candidates, begins, lengths):
-    """Return how many candidates satisfy every comparison f, of their code or else their rank with others[f, i]."""
-    total = 0
-    for i in range(len(begins)):
-        for k in range(begins[i], begins[i] + lengths[i]):
-            candidate = candidates[k]
-            keep = True
-            for f in range(len(operators)):
-                side = candidate if by_code[f] else ranks[candidate]
-                keep = keep and _holds(operators[f], side, others[f, i])
-            total += keep
-    return total
-
-
 @helper
 def _holds(operator, left, right):
     if operator == LESS:

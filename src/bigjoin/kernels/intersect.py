@@ -14,20 +14,20 @@ from bigjoin.kernels.sets import common, common_with_marks, mark, without
 
 
 @kernel
-def intersect_extensions(offsets, values, nodes, lower, upper, extender, proposers, marks, candidates, begins, lengths):
-    """Shorten each segment to the candidates in the list of its prefix; segments that `extender` proposed stay as they are.
+def intersect_extensions(offsets, values, nodes, lower, upper, marks, candidates, begins, lengths):
+    """Shorten each segment to the candidates in the list of its prefix.
 
     `marks` holds a zero for every code, and does so again afterwards.
     """
     where = begins, lengths
-    _intersect(offsets, values, nodes, lower, upper, extender, proposers, marks, candidates, where, candidates, lengths)
+    _intersect(offsets, values, nodes, lower, upper, marks, candidates, where, candidates, lengths)
 
 
 @kernel
 def count_intersections(offsets, values, nodes, lower, upper, marks, candidates, begins, lengths, counts):
     """Set counts[i] to how many candidates of a segment are in the list of its prefix; segments stay as they are."""
     where = begins, lengths
-    _intersect(offsets, values, nodes, lower, upper, 0, None, marks, candidates, where, None, counts)
+    _intersect(offsets, values, nodes, lower, upper, marks, candidates, where, None, counts)
 
 
 @kernel
@@ -41,8 +41,8 @@ def exclude_extensions(offsets, values, nodes, lower, upper, candidates, begins,
 
 
 @helper
-def _intersect(offsets, values, nodes, lower, upper, extender, proposers, marks, candidates, segments, out, kept):
-    """Intersect the segments (begins, lengths) of prefixes, except those of a proposer, if given; `out` is as in `sets`."""
+def _intersect(offsets, values, nodes, lower, upper, marks, candidates, segments, out, kept):
+    """Intersect the segments (begins, lengths) of prefixes; `out` is as in `sets`."""
     begins, lengths = segments
     i = 0
     while i < len(nodes):
@@ -50,8 +50,7 @@ def _intersect(offsets, values, nodes, lower, upper, extender, proposers, marks,
         end = i
         total = 0
         while end < len(nodes) and nodes[end] == node:
-            if proposers is None or proposers[end] != extender:
-                total += lengths[end]
+            total += lengths[end]
             end += 1
         first = last = 0
         if total > 0 and node >= 0:
@@ -60,14 +59,13 @@ def _intersect(offsets, values, nodes, lower, upper, extender, proposers, marks,
         if marked:
             mark(marks, values, first, last, 1)
         for k in range(i, end):
-            if proposers is None or proposers[k] != extender:
-                begin = begins[k]
-                beyond = begin + lengths[k]
-                if marked:
-                    kept[k] = common_with_marks(marks, candidates, begin, beyond, out, begin) - begin
-                else:
-                    start, stop = extension_list(offsets, values, nodes, lower, upper, k)
-                    kept[k] = common(candidates, begin, beyond, marks, False, values, start, stop, out, begin) - begin
+            begin = begins[k]
+            beyond = begin + lengths[k]
+            if marked:
+                kept[k] = common_with_marks(marks, candidates, begin, beyond, out, begin) - begin
+            else:
+                start, stop = extension_list(offsets, values, nodes, lower, upper, k)
+                kept[k] = common(candidates, begin, beyond, marks, False, values, start, stop, out, begin) - begin
         if marked:
             mark(marks, values, first, last, 0)
         i = end

@@ -23,16 +23,16 @@ from bigjoin.query.plan import Plan
 from bigjoin.spark.job import worker_count
 from bigjoin.spark.session import parallelism
 
-SHARE = 2
+INDICES_PER_MEMORY = 2
 """An index is mapped by every task if it fills at most one part in so many of the memory."""
 
-HEAVY_LIGHT = 1.2
+HEAVY_LIGHT_COST = 1.2
 """What heavy-light costs beside partitioned, in seconds of its tasks: 0.9 to 1.3 in most settings (docs/skew.md)."""
 
-BALANCED = 4.0
+BALANCED_COST = 4.0
 """What balanced costs beside partitioned, in seconds of its tasks: 2 to 8 in most settings (docs/skew.md)."""
 
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_UNIT_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
 def choose(
@@ -42,7 +42,7 @@ def choose(
     memory, whose = _memory(spark)
     size = index.own_bytes
     sizes = f"the index has {_shown(size)}, {whose} {_shown(memory)}"
-    if size * SHARE <= memory:
+    if size * INDICES_PER_MEMORY <= memory:
         return "shared", f"{sizes}: every task maps all of it"
     many = worker_count(index, workers, parallelism(spark) if spark is not None else os.cpu_count() or 1)
     strategy, why = by_skew(plan(), index, many)
@@ -55,8 +55,8 @@ def by_skew(plan: Plan, index: Index, workers: int) -> tuple[StrategyName, str]:
     plain, spread = forecast(bound, workers), forecast(bound, workers, find_heavy(bound, workers))
     costs: dict[StrategyName, float] = {
         "partitioned": plain.skew,
-        "heavy-light": HEAVY_LIGHT * spread.skew,
-        "balanced": BALANCED,
+        "heavy-light": HEAVY_LIGHT_COST * spread.skew,
+        "balanced": BALANCED_COST,
     }
     chosen = min(costs, key=lambda name: costs[name])
     said = f"with {workers} workers, the busiest would get {plain.skew:.1f} times its share where each worker owns a part"
@@ -64,7 +64,7 @@ def by_skew(plan: Plan, index: Index, workers: int) -> tuple[StrategyName, str]:
         said += f" (most of all the owners of {plain.hottest[1]})"
     said += f", {spread.skew:.1f} times where hubs are dealt out"
     if chosen == "balanced":
-        said += f"; to deal out everything costs {BALANCED:g} times as much, and pays"
+        said += f"; to deal out everything costs {BALANCED_COST:g} times as much, and pays"
     return chosen, said
 
 
@@ -92,7 +92,7 @@ def _bytes(text: str, unit: str) -> int:
     found = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)b?\s*", text.lower())
     if found is None:
         return 1 << 30
-    return int(found[1]) * _UNITS[found[2] or unit]
+    return int(found[1]) * _UNIT_BYTES[found[2] or unit]
 
 
 def _shown(size: int) -> str:

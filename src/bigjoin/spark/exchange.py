@@ -24,7 +24,7 @@ from bigjoin.errors import BigjoinError
 from bigjoin.join.operators import Tally
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Failure, Receipt, TaskOutput, encode, failure
-from bigjoin.spark.session import OWN
+from bigjoin.spark.session import OWN_SESSION
 from bigjoin.spark.tasks import settle
 
 RECEIPT = -1
@@ -178,7 +178,7 @@ def exchanging(spark: SparkSession) -> Iterator[SparkSession]:
     exchange, as there is nothing to adapt.
     """
     if "connect" not in type(spark).__module__:
-        session = spark if spark.conf.get(OWN, None) else spark.newSession()
+        session = spark if spark.conf.get(OWN_SESSION, None) else spark.newSession()
         for name, value in _SETTINGS.items():
             session.conf.set(name, value)
         yield session

@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 
-MUCH = 16 << 30
+MAX_UNNOTED_BYTES = 16 << 30
 """Bytes of results beyond which a note says how to free them."""
 
 
@@ -56,7 +56,7 @@ class Held:
         for held in list(self._all):
             held.free([folder.session for folder in held._folders if folder.session is not spark and has_ended(folder.session)])
         self._folders.append(_Folder(folder, spark, sum(file.stat().st_size for file in folder.iterdir())))
-        if not self._told and self.bytes > MUCH:
+        if not self._told and self.bytes > MAX_UNNOTED_BYTES:
             self._told = True
             warnings.warn(
                 f"results of find hold {self.bytes >> 30} GB of scratch files until the graph is closed: close() it, or "

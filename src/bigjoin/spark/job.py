@@ -64,7 +64,7 @@ class Job:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the matches."""
-        found = schema_of(self.bound.outputs, len(self.plan.attributes))
+        found = schema_of(self.bound.columns, len(self.plan.attributes))
         return found if self.signed is None else with_change(found)
 
     def hosted(self, task: int) -> range:

@@ -14,20 +14,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-SECRET = re.compile("secret|password|token|access[.]?key|credential", re.IGNORECASE)
+SECRET_KEY = re.compile("secret|password|token|access[.]?key|credential", re.IGNORECASE)
 """Keys whose values are nobody else's business: what Spark redacts by default, and credentials."""
 
 
 def needs_launch(settings: Mapping[str, str]) -> bool:
     """Tell whether the JVM has to be started here."""
-    return "SPARK_REMOTE" not in os.environ and (not _has_name() or any(map(SECRET.search, settings)))
+    return "SPARK_REMOTE" not in os.environ and (not _has_name() or any(map(SECRET_KEY.search, settings)))
 
 
 def launch(settings: Mapping[str, str], home: Path) -> None:
     """Start the JVM, unless there is one; its user's folder is `home`, if that user has no name."""
     from pyspark import SparkConf, SparkContext
 
-    told = SparkConf(loadDefaults=False).setAll([(key, value) for key, value in settings.items() if not SECRET.search(key)])
+    told = SparkConf(loadDefaults=False).setAll([(key, value) for key, value in settings.items() if not SECRET_KEY.search(key)])
     if _has_name():
         SparkContext._ensure_initialized(conf=told)
         return
@@ -41,7 +41,7 @@ def launch(settings: Mapping[str, str], home: Path) -> None:
 def redacted(text: str, settings: Mapping[str, str]) -> str:
     """Return a text without the values of settings that are secrets."""
     for key, value in settings.items():
-        if SECRET.search(key) and value:
+        if SECRET_KEY.search(key) and value:
             text = text.replace(value, "***")
     return text
 

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from bigjoin.join.bind import Output
+from bigjoin.join.bind import ResultColumn
 
-ARROW = ".arrow"
+ARROW_SUFFIX = ".arrow"
 """The suffix of files that only a DataFrame of ours reads."""
 
-GATHERED = 1 << 18
+GATHERED_ROWS = 1 << 18
 """Rows of a group, where matches come in blocks of any size."""
 
 
-def schema_of(outputs: Iterable[Output], width: int) -> pa.Schema:
+def schema_of(outputs: Iterable[ResultColumn], width: int) -> pa.Schema:
     """Return the columns of matches of `width` attributes; those beyond are tails, which are lists.
 
     A time is in milliseconds at least, as Parquet has no others.
@@ -48,7 +48,7 @@ def file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
     if suffix == ".csv":
         options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
         return pyarrow.csv.CSVWriter(file, schema, write_options=options)
-    return pa.ipc.new_file(str(file), schema) if suffix == ARROW else pq.ParquetWriter(file, schema)
+    return pa.ipc.new_file(str(file), schema) if suffix == ARROW_SUFFIX else pq.ParquetWriter(file, schema)
 
 
 class MatchFile:
@@ -68,7 +68,7 @@ class MatchFile:
         self._gathered.append(batch)
         self.rows += batch.num_rows
         self._waiting += batch.num_rows
-        if self._waiting >= GATHERED:
+        if self._waiting >= GATHERED_ROWS:
             self._write()
 
     def close(self) -> None:

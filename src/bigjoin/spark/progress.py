@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bigjoin.spark.session import scratch_directory
 
-NOTE_SECONDS = 0.2
+PROGRESS_SECONDS = 0.2
 """Seconds between two notes of a task, and between two readings by the driver."""
 
 
@@ -29,7 +29,7 @@ class Meter:
     def advance(self, seeds: int) -> None:
         self.seeds += seeds
         now = time.monotonic()
-        if self.file is not None and now - self.noted > NOTE_SECONDS:
+        if self.file is not None and now - self.noted > PROGRESS_SECONDS:
             self.noted = now
             with suppress(OSError):  # the driver's folder may not exist on another machine
                 self.file.write_text(str(self.seeds), encoding="ascii")
@@ -45,7 +45,7 @@ def watching(seeds: int, progress: Callable[[float], None] | None) -> Iterator[s
     finished = threading.Event()
 
     def look() -> None:
-        while not finished.wait(NOTE_SECONDS):
+        while not finished.wait(PROGRESS_SECONDS):
             with suppress(OSError, ValueError):  # a note that is being written is read next time
                 read = sum(int(file.read_text(encoding="ascii")) for file in folder.iterdir())
                 progress(read / max(1, seeds))

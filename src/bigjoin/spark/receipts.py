@@ -95,7 +95,7 @@ class TaskOutput:
             assert self.job.output is not None
             folder, suffix = self.job.output
             self._matches = MatchFile(Path(folder) / f"part-{uuid.uuid4().hex}{suffix}", self.job.schema, suffix)
-        outputs = self.job.bound.outputs
+        outputs = self.job.bound.columns
         if self.job.signed is None:
             self._matches.put([output.decode(matches) for output in outputs])
         else:

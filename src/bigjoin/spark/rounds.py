@@ -32,11 +32,11 @@ from bigjoin.planner import plan
 from bigjoin.spark.exchange import RoundTask, exchange, exchanging
 from bigjoin.spark.held import Held
 from bigjoin.spark.job import Job, worker_count
-from bigjoin.spark.matches import ARROW, file_writer, in_microseconds
+from bigjoin.spark.matches import ARROW_SUFFIX, file_writer, in_microseconds
 from bigjoin.spark.receipts import Receipt, read_receipts
 from bigjoin.spark.round_stats import RoundStats
 from bigjoin.spark.session import common_directory, parallelism
-from bigjoin.spark.strategy import Ask, Part, Progress, Ran, Strategy
+from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy
 from bigjoin.spark.stream import publish
 
 LIMITED_PROPOSALS = 1 << 16
@@ -114,7 +114,7 @@ class InRounds(Strategy):
         job, folder = self.job(ask), common_directory(self.spark, ask.index.path, "matches")
         files: list[str] | list[bytes]
         try:
-            written = [file for file, _ in self.write_job(job, folder, ARROW)]
+            written = [file for file, _ in self.write_job(job, folder, ARROW_SUFFIX)]
             is_small = sum(file.stat().st_size for file in written) <= MAX_BYTES_IN_FRAME
             files = [file.read_bytes() for file in written] if is_small else [str(file) for file in written]
         except BaseException:
@@ -128,14 +128,14 @@ class InRounds(Strategy):
 
     def write(
         self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
-    ) -> tuple[list[Part], pa.Schema]:
+    ) -> tuple[list[PartFile], pa.Schema]:
         """Write the matches to files in a folder; in pieces, those of a round are published as soon as it is over."""
         job = self.job(ask)
         return self.write_job(job, folder, suffix, progress=progress, in_pieces=in_pieces), job.schema
 
     def write_job(
         self, job: Job, folder: Path, suffix: str, *, progress: Progress | None = None, in_pieces: bool = False
-    ) -> list[Part]:
+    ) -> list[PartFile]:
         """Write the matches of a job to files in a folder, from the tasks, and return the files and their rows.
 
         With a limit, rounds stop when there are enough, and one file of exactly that many is made of what they found.
@@ -143,7 +143,9 @@ class InRounds(Strategy):
         if job.limit is None:
             job = replace(job, output=(str(folder.absolute()), suffix), streams=in_pieces)
             return self.run(job, progress=progress).parts
-        parts = self.run(replace(job, output=(str(folder.absolute()), ARROW)), progress=progress).parts if job.limit else []
+        parts = (
+            self.run(replace(job, output=(str(folder.absolute()), ARROW_SUFFIX)), progress=progress).parts if job.limit else []
+        )
         first = _first(job, parts, folder, suffix)
         if in_pieces:
             publish([file for file, _ in first], folder)
@@ -189,7 +191,7 @@ class InRounds(Strategy):
         return exchange(session, rounds.job.tasks, begin, stages)
 
 
-def _first(job: Job, parts: list[Part], folder: Path, suffix: str) -> list[Part]:
+def _first(job: Job, parts: list[PartFile], folder: Path, suffix: str) -> list[PartFile]:
     """Write the first matches of some Arrow files to one file."""
     left = job.limit or 0
     target = folder / f"first-{uuid.uuid4().hex}{suffix}"

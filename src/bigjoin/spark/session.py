@@ -27,13 +27,13 @@ from bigjoin.spark.jvm import launch, needs_launch, redacted
 from bigjoin.storage.scratch import scratch_folder
 
 JAVA_VERSION = 17
-EXECUTORS = 30.0
+EXECUTOR_COUNT_SECONDS = 30.0
 """Seconds after which a cluster is asked again how many tasks it runs at once."""
-SOCKET = f".{uuid.uuid4()}.sock"
+SOCKET_NAME = f".{uuid.uuid4()}.sock"
 """A socket's name as Spark makes them."""
-PATIENCE = 10.0
+CONNECT_SECONDS = 10.0
 """Seconds that a master may take to accept a connection."""
-OWN = "bigjoin.own"
+OWN_SESSION = "bigjoin.own"
 """The setting that marks a session in which all that runs may be stopped at once."""
 _NOT_TAKEN = (
     "it is there, but does not accept this client; it may be of another version, or want a secret: "
@@ -126,7 +126,7 @@ def _check_master(master: str) -> None:
     if address := re.match(r"(spark|sc)://\[?([^/;:\],]+)\]?(?::(\d+))?", master):
         port = address[3] or (7077 if address[1] == "spark" else 15002)
         try:
-            socket.create_connection((address[2], int(port)), timeout=PATIENCE).close()
+            socket.create_connection((address[2], int(port)), timeout=CONNECT_SECONDS).close()
         except (OSError, ValueError, OverflowError) as error:  # a host or a port may be none
             raise SessionError(f"there is no Spark at {master}: {getattr(error, 'strerror', None) or error}") from None
 
@@ -162,8 +162,8 @@ def can_name_sockets(folder: Path) -> bool:
     """Tell whether sockets can be in a folder: not with a long path, nor on every file system."""
     try:
         with socket.socket(socket.AF_UNIX) as trial:
-            trial.bind(str(folder / SOCKET))
-            (folder / SOCKET).unlink()
+            trial.bind(str(folder / SOCKET_NAME))
+            (folder / SOCKET_NAME).unlink()
     except (AttributeError, OSError):
         return False
     return True
@@ -174,7 +174,7 @@ def parallelism(spark: SparkSession) -> int:
     master = spark.conf.get("spark.master", "") or ""
     if local := re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master):
         return int(local[1])
-    asked = int(time.monotonic() / EXECUTORS)  # executors may still be coming
+    asked = int(time.monotonic() / EXECUTOR_COUNT_SECONDS)  # executors may still be coming
     return _range_partitions(spark, asked)
 
 

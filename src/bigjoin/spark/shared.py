@@ -27,7 +27,7 @@ from bigjoin.compiled.programs import CountProgram, ListProgram
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
 from bigjoin.index.typed_json import from_json, to_json
-from bigjoin.join.bind import Output, outputs
+from bigjoin.join.bind import ResultColumn, result_columns
 from bigjoin.join.executable import MatchRows, Range
 from bigjoin.kernels.jit import compilations
 from bigjoin.planner import count_plan, factorized_plan, plan
@@ -35,14 +35,14 @@ from bigjoin.spark.held import Held
 from bigjoin.spark.matches import file_writer, in_microseconds, schema_of
 from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.session import parallelism
-from bigjoin.spark.strategy import Ask, Part, Progress, Ran, Strategy
-from bigjoin.spark.stream import PIECE, make_room
+from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy
+from bigjoin.spark.stream import PIECE_PREFIX, make_room
 from bigjoin.spark.tasks import settle
 
 RANGES_PER_TASK = 32
 """Ranges dealt to each task: the estimate looks one step ahead, and many small ranges even out what it does not see."""
 
-ROW_GROUP = 1 << 20
+ROW_GROUP_ROWS = 1 << 20
 """Rows of a group in a file, which are found and written at once."""
 
 STREAMED_ROWS = 1 << 16
@@ -87,9 +87,9 @@ class ListJob:
         """The columns of the matches: the terms of the head, with the types of their ids and properties."""
         return schema_of(self.columns(), len(self.program.bind(self.index).attributes))
 
-    def columns(self) -> tuple[Output, ...]:
+    def columns(self) -> tuple[ResultColumn, ...]:
         """Return what gives the columns their values."""
-        return outputs(self.program.query, self.program.attributes, self.index)
+        return result_columns(self.program.query, self.program.attributes, self.index)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Shared(Strategy):
 
     def write(
         self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
-    ) -> tuple[list[Part], pa.Schema]:
+    ) -> tuple[list[PartFile], pa.Schema]:
         """Write the matches as Parquet, CSV (without titles) or Arrow files in a folder, from the tasks."""
         job = list_job(ask, self._tasks(ask))
         columns = job.schema
@@ -220,7 +220,7 @@ def _count(job: CountJob, meter: str | None, number: int) -> Iterator[pa.RecordB
 def _write_file(job: ListJob, folder: str, suffix: str, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
     """Write the matches of one task to a file of its own, if it has any."""
     file = Path(folder) / f"part-{number:05d}-{uuid.uuid4().hex}{suffix}"
-    batches = _decoded(replace(job, batch_size=max(job.batch_size, ROW_GROUP)), number, meter)
+    batches = _decoded(replace(job, batch_size=max(job.batch_size, ROW_GROUP_ROWS)), number, meter)
     first = next(batches, None)
     if first is None:
         return
@@ -240,7 +240,7 @@ def _write_pieces(job: ListJob, folder: str, suffix: str, meter: str | None, num
         draft = where / f"part-{uuid.uuid4().hex}{suffix}"
         with file_writer(draft, batch.schema, suffix) as writer:
             writer.write_batch(batch)
-        draft.rename(where / f"{PIECE}{number:05d}-{place:09d}{suffix}")
+        draft.rename(where / f"{PIECE_PREFIX}{number:05d}-{place:09d}{suffix}")
     yield from ()
 
 
@@ -262,7 +262,7 @@ def _decoded(job: ListJob, number: int, meter: str | None) -> Iterator[pa.Record
                 return
 
 
-def _column(output: Output, rows: MatchRows) -> pa.Array:
+def _column(output: ResultColumn, rows: MatchRows) -> pa.Array:
     """Return the values of a column: one for each prefix, or a list for each where the attribute is a tail."""
     tail = output.position - len(rows.prefixes)
     if tail < 0:

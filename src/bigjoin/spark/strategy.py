@@ -24,7 +24,7 @@ from bigjoin.spark.held import Held
 Progress: TypeAlias = Callable[[float], None]
 """Takes the share of the work that is done."""
 
-Part: TypeAlias = tuple[Path, int]
+PartFile: TypeAlias = tuple[Path, int]
 """A file of matches, and its rows."""
 
 
@@ -54,7 +54,7 @@ class Ran:
     stats: dict[str, Any]
     index_tuples: Callable[[], NDArray[np.int64]]
     """Finds how many tuples of the indices each worker has: it takes a look at all of them."""
-    parts: list[Part] = field(default_factory=list)
+    parts: list[PartFile] = field(default_factory=list)
     plan_seconds: float = 0.0
 
 
@@ -75,7 +75,7 @@ class Strategy(ABC):
     @abstractmethod
     def write(
         self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
-    ) -> tuple[list[Part], pa.Schema]:
+    ) -> tuple[list[PartFile], pa.Schema]:
         """Write the matches to files in a folder, from the tasks; return the files, their rows, and the columns.
 
         In pieces, files are published in the folder as they are found, for a reader that has already begun.

@@ -16,14 +16,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bigjoin.spark.session import OWN
+from bigjoin.spark.session import OWN_SESSION
 
-PIECE = "piece-"
-MOST = 64
+PIECE_PREFIX = "piece-"
+MAX_PIECES = 64
 """Pieces that wait for their reader."""
-LOOK = 0.02
+LOOK_SECONDS = 0.02
 """Seconds between two looks into the folder."""
-PATIENCE = 30.0
+STOP_SECONDS = 30.0
 """Seconds that work which was stopped may take to end."""
 
 
@@ -31,13 +31,13 @@ def publish(files: Iterable[Path], folder: Path) -> None:
     """Make files that are whole pieces of the result, as soon as there is room for them."""
     for file in files:
         make_room(folder)
-        file.rename(folder / f"{PIECE}{uuid.uuid4().hex}{file.suffix}")
+        file.rename(folder / f"{PIECE_PREFIX}{uuid.uuid4().hex}{file.suffix}")
 
 
 def make_room(folder: Path) -> None:
     """Wait until the reader has taken some pieces; if the folder is gone, so is the reader."""
-    while sum(file.name.startswith(PIECE) for file in folder.iterdir()) >= MOST:
-        time.sleep(LOOK)
+    while sum(file.name.startswith(PIECE_PREFIX) for file in folder.iterdir()) >= MAX_PIECES:
+        time.sleep(LOOK_SECONDS)
 
 
 def stream(
@@ -71,7 +71,7 @@ def stream(
             at_work = True
             while at_work:
                 at_work = not finished.is_set()  # asked before the look, so that no piece is missed
-                pieces = sorted(folder.glob(f"{PIECE}*"))
+                pieces = sorted(folder.glob(f"{PIECE_PREFIX}*"))
                 for piece in pieces:
                     if piece.name not in seen:
                         seen.add(piece.name)
@@ -79,15 +79,15 @@ def stream(
                     piece.unlink()
                 look()
                 if not pieces:
-                    finished.wait(LOOK)
+                    finished.wait(LOOK_SECONDS)
         finally:
-            until = time.monotonic() + PATIENCE
+            until = time.monotonic() + STOP_SECONDS
             while not (finished.is_set() and not folder.exists()) and time.monotonic() < until:
                 if not finished.is_set():
                     with suppress(Exception):  # of a session that ends by itself
                         stop()
                 shutil.rmtree(folder, ignore_errors=True)  # again, if a task has put another piece there meanwhile
-                finished.wait(10 * LOOK)
+                finished.wait(10 * LOOK_SECONDS)
     if failed:
         raise failed[0]
 
@@ -100,5 +100,5 @@ def _stoppable(spark: SparkSession) -> Iterator[tuple[SparkSession, Callable[[],
         yield spark, lambda: spark.addTag(tag), lambda: spark.interruptTag(tag)
         return
     session = spark.newSession()  # on the same cluster; a tag would not reach jobs that give Arrow
-    session.conf.set(OWN, "true")
+    session.conf.set(OWN_SESSION, "true")
     yield session, lambda: None, session.interruptAll

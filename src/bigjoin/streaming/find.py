@@ -26,7 +26,7 @@ from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.phase import Phase
 from bigjoin.index.stage_runner import StageRunner, in_threads, in_turn
 from bigjoin.index.typed_json import from_json, to_json
-from bigjoin.join.bind import outputs
+from bigjoin.join.bind import result_columns
 from bigjoin.join.changes import CHANGE_COLUMN, Signed, with_change
 from bigjoin.join.generic_join import TooManyPrefixesError
 from bigjoin.query.delta import DeltaPlan, DeltaQuery
@@ -148,7 +148,7 @@ class FindChanges:
     def _list(self, signed: Signed, share: int) -> DeltaReceipt:
         phase, query = self.phases[signed.insert], signed.dq.plan.query
         listing = _list_program(self.form, signed.dq, phase).bind(phase)
-        columns = outputs(query, tuple(listing.attributes), phase)
+        columns = result_columns(query, tuple(listing.attributes), phase)
         schema = with_change(schema_of(columns, len(listing.attributes)))
         file: MatchFile | None = None
         try:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.index.directory import Index
 from bigjoin.index.entries import RELATION_NAME
-from bigjoin.join.bind import outputs
+from bigjoin.join.bind import result_columns
 from bigjoin.join.changes import with_change
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.planner import delta_plan
@@ -41,7 +41,7 @@ class Watched:
         known: dict[str, pa.Field] = {}
         for plan in plans:
             order = plan.query.attributes
-            fields = schema_of(outputs(plan.query, order, index), len(order))
+            fields = schema_of(result_columns(plan.query, order, index), len(order))
             known = {**{field.name: field for field in fields}, **known}
         return with_change(pa.schema([known[name] for name in self.query.columns]))
 

@@ -1,38 +1,53 @@
-"""The ways in which a case can be answered: each takes a question and a spelling, and gives rows in the order of the head."""
+"""The ways in which a case can be answered, and the one place where cases touch the inside of the library.
+
+The first part runs plans along every path of execution, for any test that has a plan. Below it, a treatment is a function that
+takes a question and one of its spellings, and gives rows; TREATMENTS names them all, and says which questions each is for.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 
 from bigjoin.dataflow.operators import ENOUGH
+from bigjoin.graph import Graph, watchable
 from bigjoin.index.directory import Index
+from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
 from bigjoin.joins import compiled, extend
-from bigjoin.joins.bind import BoundPlan, bind, outputs
+from bigjoin.joins.bind import BoundPlan, Output, bind, outputs
 from bigjoin.joins.compiled import Counting, Listing
 from bigjoin.joins.generic_join import Tally, count_matches, matches
 from bigjoin.joins.seeds import equal_ranges
-from bigjoin.languages import parse
-from bigjoin.planner import count_plan, factorized_plan, plan
+from bigjoin.planner import count_plan, delta_plan, factorized_plan, plan
+from bigjoin.planner.resolve_relations import resolve_relations
 from bigjoin.query.nest import CountPlan, Term, nest_of
+from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.terms import Constant, Property
-from tests.case_file import Question
+from bigjoin.relations import Relations
+from bigjoin.spark.session import get_session
+from bigjoin.streaming.find import Execution
+from bigjoin.streaming.monitor import Monitor, Watched
+from bigjoin.streaming.window import Window
+from tests.case_file import Question, Source, Table
 from tests.dataflow import Balanced, Simulated
-from tests.oracles import duckdb, naive
-
-
-def parsed(question: Question, spelling: str) -> Query:
-    return parse(spelling, where=question.where, **question.flags)
+from tests.oracle_input import Contents, answer, answer_in_sql, contents, history, parsed
 
 
 def plain(query: Query) -> tuple:
@@ -48,41 +63,30 @@ def plain(query: Query) -> tuple:
     return tuple(term for term in query.head if isinstance(term, str)), atoms, filters
 
 
-def edges_of(question: Question) -> set[tuple]:
-    return set(question.edges) if question.directed else naive.undirected(question.edges)
-
-
-def by_naive(question: Question, spelling: str) -> list[tuple]:
-    flags = {flag: value for flag, value in question.flags.items() if flag != "cross_product"}
-    relations = {"edge": edges_of(question)}
-    return naive.matches(relations, *plain(parsed(question, spelling)), **flags, symmetric=not question.directed)
-
-
-def by_duckdb(question: Question, spelling: str) -> list[tuple]:
-    query = parsed(question, spelling)
-    distinct, induced = query.injective, query.induced
-    relations = {"edge": edges_of(question)}
-    return duckdb.matches(relations, *plain(query), distinct=distinct, induced=induced, symmetric=not question.directed)
-
-
-def index_of(question: Question, folder: Path) -> Index:
-    edges = pa.table({name: [edge[i] for edge in question.edges] for i, name in enumerate(("src", "dst"))})
-    return build_index(edges, folder / "index", directed=question.directed)
-
-
-def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int, every: bool = False) -> list[tuple]:
-    """The rows by the join alone, with the counts checked against them: on batches, and by loops in two ways."""
-    rows = []
+def on_batches(bound: BoundPlan, *, batch_size: int, parts: int) -> list[tuple]:
+    """The rows on batches of B' proposals, with their count found once more without listing them."""
+    rows: list[tuple] = []
     ranges = equal_ranges(bound, parts)
     for batch in matches(bound, ranges, batch_size=batch_size):
         assert 0 < batch.shape[1] <= batch_size
-        columns = [output.decode(batch).to_pylist() for output in bound.outputs]
-        rows += zip(*columns, strict=True)
+        rows += decoded(bound.outputs, batch)
     tally = Tally.of(bound)
     with flattening_at_most(batch_size):
         assert count_matches(bound, ranges, batch_size=batch_size, tally=tally) == len(rows)
     assert tally.prefixes[-1] == len(rows)
     assert tally.peak <= 2 * batch_size
+    return rows
+
+
+def decoded(columns: Sequence[Output], matches: np.ndarray) -> list[tuple]:
+    """The rows of matches in codes; those of an empty head are empty."""
+    found = [column.decode(matches).to_pylist() for column in columns]
+    return list(zip(*found, strict=True)) if found else [()] * matches.shape[1]
+
+
+def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int, every: bool = False) -> list[tuple]:
+    """The rows by the join alone, with the counts checked against them: on batches, and by loops in two ways."""
+    rows = on_batches(bound, batch_size=batch_size, parts=parts)
     assert counted(bound.plan, index, parts=parts) == (len(rows), len(rows))
     assert sorted(map(repr, listed(bound.plan, index, size=batch_size, parts=parts))) == sorted(map(repr, rows))  # NaN
     spread(bound, index, len(rows), batch_size=batch_size, every=every)
@@ -148,8 +152,7 @@ def _listed(term: Term, query: Query, index: Index, size: int, parts: int, *, fa
                 assert all(len(tail[i]) for tail in tails)
                 found += [(*prefix, *ends) for ends in product(*(tail[i].tolist() for tail in tails))]
     matches = np.array(found, np.uint32).reshape(-1, len(term.attributes)).T
-    columns = [output.decode(matches).to_pylist() for output in outputs(query, term.attributes, index)]
-    return list(zip(*columns, strict=True))
+    return decoded(outputs(query, term.attributes, index), matches)
 
 
 @contextmanager
@@ -165,11 +168,6 @@ def flattening_at_most(batch_size: int):
         yield
     finally:
         extend.flatten = original
-
-
-def local(question: Question, spelling: str, index: Index, *, batch_size: int = 1 << 18, parts: int = 1) -> list[tuple]:
-    bound = bind(plan(parsed(question, spelling), index.statistics), index)
-    return locally(bound, index, batch_size=batch_size, parts=parts, every=True)
 
 
 def counted(chosen: Plan, index: Index, *, parts: int = 1) -> tuple[int, int]:
@@ -195,10 +193,352 @@ def total(plan: CountPlan, index: Index, parts: int = 1) -> int:
     return found // plan.divisor
 
 
-def canonical(question: Question, rows: list[tuple], spelling: str) -> list[tuple]:
-    """The rows sorted; for `unique`, each as the smallest of its class, so that representatives may differ."""
+
+
+# Cases
+
+
+@dataclass(eq=False)
+class Prepared:
+    """A question's query, bound to the index of its source; a query with optional atoms is the sum of several."""
+
+    query: Query
+    parts: list[BoundPlan]
+    index: Index
+
+    def gathered(self, find: Callable[[BoundPlan], list[tuple]]) -> list[tuple]:
+        """The rows of all parts with the columns of the head, NULL where a part has no such column."""
+        rows = []
+        for part in self.parts:
+            names = [output.name for output in part.outputs]
+            rows += [tuple(dict(zip(names, row, strict=True)).get(name) for name in self.query.columns) for row in find(part)]
+        return list(dict.fromkeys(rows)) if self.query.deduplicate and self.query.projects else rows
+
+
+@cache
+def scratch() -> Path:
+    """The folder of all indices; a graph is indexed once, however many questions there are about it."""
+    folder = Path(tempfile.mkdtemp(prefix="bigjoin-cases-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def index_of(source: Source) -> Index:
+    return build_graph(source, {name: table.arrow for name, table in source.tables.items()}, stored=source.stored)
+
+
+def build_graph(source: Source, tables: dict[str, pa.Table], stored: Mapping[str, str] | None = None) -> Index:
+    return build_index(
+        tables,
+        Path(tempfile.mkdtemp(dir=scratch())) / "index",
+        vertices=None if source.vertices is None else source.vertices.arrow,
+        directed=source.directed,
+        parallel="parallel" in source.options,
+        labels=source.options.get("labels"),
+        types=source.options.get("types"),
+        materialized=stored,
+    )
+
+
+@cache
+def relations_of(source: Source) -> Relations:
+    return Relations({name: table.arrow for name, table in source.tables.items()})
+
+
+@cache
+def contents_of(source: Source) -> Contents:
+    return contents(source)
+
+
+@cache
+def prepare(question: Question, spelling: str) -> Prepared:
+    query, source = parsed(question, spelling), question.source
+    index = index_of(source) if source.is_graph else relations_of(source)._index_for(query)
+    parts = [resolve_relations(branch, index.statistics) for branch in branches(query)]
+    return Prepared(query, [bind(plan(part, index.statistics), index) for part in parts], index)
+
+
+def by_naive(question: Question, spelling: str) -> list[tuple]:
+    return answer(parsed(question, spelling), contents_of(question.source))
+
+
+def by_duckdb(question: Question, spelling: str) -> list[tuple]:
+    return answer_in_sql(parsed(question, spelling), contents_of(question.source))
+
+
+def by_batches(question: Question, spelling: str, *, batch_size: int = 1 << 18, parts: int = 1) -> list[tuple]:
+    return prepare(question, spelling).gathered(lambda part: on_batches(part, batch_size=batch_size, parts=parts))
+
+
+def by_loops(question: Question, spelling: str) -> list[tuple]:
+    asked = prepare(question, spelling)
+    return asked.gathered(lambda part: listed(part.plan, asked.index, size=7, parts=2))
+
+
+def by_machine_code(question: Question, spelling: str) -> list[tuple]:
+    with mock.patch(f"{__name__}.interpreted", compiled.load):
+        return by_loops(question, spelling)
+
+
+def by_nests(question: Question, spelling: str) -> int:
+    asked = prepare(question, spelling)
+    return sum(total(count_plan(part.plan.query, asked.index.statistics), asked.index, 2) for part in asked.parts)
+
+
+def by_factorized_loops(question: Question, spelling: str) -> list[tuple]:
+    asked = prepare(question, spelling)
+    return asked.gathered(lambda part: factorized(part.plan.query, asked.index, size=5, parts=2))
+
+
+def on_a_cluster(question: Question, spelling: str, cluster: type, **options: Any) -> list[tuple]:
+    """The rows of a strategy that works in rounds, and their count in a further run."""
+    asked = prepare(question, spelling)
+    tasks = min(3, options["workers"])
+
+    def find(part: BoundPlan) -> list[tuple]:
+        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
+            counting = cluster(part.plan, asked.index, folder, tasks=tasks, **options).run()
+            found = cluster(part.plan, asked.index, folder, tasks=tasks, counting=False, **options).run().rows()
+        assert counting.count == len(found)
+        return decoded(part.outputs, np.array(found, np.uint32).reshape(-1, len(part.plan.attributes)).T)
+
+    return asked.gathered(find)
+
+
+def from_disk(question: Question, spelling: str) -> list[tuple]:
+    """The rows from an index that is opened again, and verified."""
+    asked = prepare(question, spelling)
+    again = verified(asked.index.path)
+    parts = [bind(part.plan, again) for part in asked.parts]
+    return Prepared(asked.query, parts, again).gathered(lambda part: on_batches(part, batch_size=100, parts=2))
+
+
+@cache
+def verified(path: Path) -> Index:
+    index = Index.open(path)
+    assert verify(index) > 0
+    return index
+
+
+def as_epochs(question: Question, spelling: str) -> list[tuple]:
+    """The rows that three epochs of insertions add up to, beginning with no edges."""
+    source, query = question.source, parsed(question, spelling)
+    nothing = {name: replace_lines(table, []) for name, table in source.tables.items()}
+    before = answer(query, contents(replace(source, tables=nothing)))
+    index = build_graph(source, {name: table.arrow for name, table in nothing.items()})
+    monitor = Monitor(index.path, {"q": Watched(query)}, spark=None, initial=lambda *_: len(before))
+    found = Counter(before)
+    for turn in range(3):
+        tables = []
+        for name, table in source.tables.items():
+            arrow = table.arrow
+            arrow = arrow.slice(turn * len(arrow) // 3, (turn + 1) * len(arrow) // 3 - turn * len(arrow) // 3)
+            signs = {"op": pa.array(["+"] * len(arrow), pa.string()), "relation": pa.array([name] * len(arrow), pa.string())}
+            ends = dict(zip(("src", "dst"), arrow.column_names, strict=False))
+            columns = {end: arrow[column] for end, column in ends.items()} | {n: arrow[n] for n in arrow.column_names[2:]}
+            tables.append(pa.table(columns | (signs if len(source.tables) > 1 else {"op": signs["op"]})))
+        done = monitor.apply(pa.concat_tables(tables, promote_options="default"))
+        for change, *row in zip(*done.table.drop_columns("epoch").to_pydict().values(), strict=True):
+            found[tuple(row)] += change
+    assert done.count == sum(found.values())
+    assert all(number >= 0 for number in found.values())
+    return list(found.elements())
+
+
+def replace_lines(table: Table, lines: list) -> Table:
+    schema = table.schema
+    return Table(table.name, dict(zip(schema.names, schema.types, strict=True)), lines)
+
+
+def on_spark(question: Question, spelling: str, strategy: str) -> list[tuple]:
+    """The rows of a DataFrame, and the count of a further job."""
+    session, asked = get_session(), prepare(question, spelling)
+    over = Graph.open(asked.index.path, spark=session) if question.source.is_graph else relations_of(question.source).on(session)
+    options: dict[str, Any] = {"strategy": strategy, **question.options}
+    number = over.count(spelling, **options)
+    if not asked.query.head:
+        return [()] * number
+    rows = [tuple(row) for row in over.find(spelling, **options).collect()]
+    assert number == len(rows)
+    return rows
+
+
+# Epochs
+
+
+class Applied(NamedTuple):
+    """What an epoch came to."""
+
+    changes: list[tuple] | None
+    """The sign, + or -, and the row; None if they were only counted."""
+    count: int
+    fate: dict[str, int]
+
+
+def epochs_by_naive(question: Question, spelling: str) -> Iterator[Applied]:
     query = parsed(question, spelling)
-    if query.unique:
-        group = naive.automorphisms(*plain(query), symmetric=not question.directed, induced=query.induced)
-        rows = [min(tuple(row[i] for i in image) for image in group) for row in rows]
-    return sorted(rows)
+    states = history(question)
+    known, _ = next(states)
+    before = Counter(answer(query, known))
+    for known, fate in states:
+        after = Counter(answer(query, known))
+        signed = [(sign, *row) for sign, rows in (("+", after - before), ("-", before - after)) for row in rows.elements()]
+        yield Applied(signed, sum(after.values()), fate)
+        before = after
+
+
+def epochs_by_monitor(
+    question: Question, spelling: str, *, execution: Execution, listing: bool = True, reopened: bool = False
+) -> Iterator[Applied]:
+    """Apply the epochs to an index of their own; `reopened`, each by a new monitor, after the index was verified."""
+    source = question.source
+    index = build_graph(source, {name: table.arrow for name, table in source.tables.items()}, stored=source.stored)
+    watched = watchable({"q": spelling}, question.options, listing=listing)
+    monitor = None
+    for epoch in question.epochs:
+        if monitor is None or reopened:
+            verify(Index.open(index.path))
+            window = None if question.window is None else Window(*question.window)
+            options = {"order": question.order, "window": window, "execution": execution}
+            monitor = Monitor(index.path, watched, spark=None, initial=count_by_batches, **options)
+        with mock.patch.object(compiled, "load", interpreted):
+            done = monitor.apply(epoch.updates.arrow)
+        signed = None
+        if listing:
+            rows = zip(*done.table.drop_columns("epoch").to_pydict().values(), strict=True)
+            signed = [("+" if change > 0 else "-", *row) for change, *row in rows]
+            assert (done.created, done.destroyed) == tuple(sum(row[0] == sign for row in signed) for sign in "+-")
+        yield Applied(signed, done.count, {name: number for name, number in vars(done.fate).items() if number})
+
+
+def count_by_batches(index: Index, query: Query) -> int:
+    """The number of matches with which a watch begins."""
+    found = [bind(plan(part, index.statistics), index) for part in branches(query)]
+    return sum(count_matches(bound, equal_ranges(bound, 1)) for bound in found)
+
+
+def epochs_on_spark(question: Question, spelling: str, strategy: str) -> Iterator[Applied]:
+    source = question.source
+    index = build_graph(source, {name: table.arrow for name, table in source.tables.items()})
+    graph = Graph.open(index.path, spark=get_session())
+    for epoch in question.epochs:
+        done = graph.apply(epoch.updates.arrow, spelling, order=question.order, strategy=strategy, **question.options)
+        rows = zip(*done.table.drop_columns("epoch").to_pydict().values(), strict=True)
+        signed = [("+" if change > 0 else "-", *row) for change, *row in rows]
+        yield Applied(signed, done.count, {name: number for name, number in vars(done.fate).items() if number})
+
+
+# Plans and errors
+
+
+def planned(question: Question, spelling: str, kind: str) -> str:
+    """The text of a plan: the rules of a `plan`, the loops of the others."""
+    asked = prepare(question, spelling)
+    query, known = asked.parts[0].plan.query, asked.index.statistics
+    if kind == "plan":
+        return str(asked.parts[0].plan)
+    if kind == "count plan":
+        return str(count_plan(query, known))
+    return str(delta_plan(query, known)) if kind == "delta plan" else str(CountPlan(query, (factorized_plan(query, known),)))
+
+
+def refuse(question: Question, spelling: str) -> None:
+    """Ask what has to be refused before anything runs."""
+    source = question.source
+    if not source.is_graph:
+        Relations({name: table.arrow for name, table in source.tables.items()}).plan(spelling, **question.options)
+    else:
+        Graph.open(index_of(source).path).plan(spelling, **question.options)
+
+
+# Which questions a treatment is for
+
+
+def lists_all(question: Question, query: Query) -> bool:
+    """Whether the head lists every attribute, so that lists of independent ones can be part of a row."""
+    return bool(query.head) and not query.projects and not query.optional
+
+
+def counts_matches(question: Question, query: Query) -> bool:
+    """Whether every match counts: rows that are deduplicated have to be found."""
+    return not (query.deduplicate and query.projects)
+
+
+def is_sql(question: Question, query: Query) -> bool:
+    """Whether SQL can say it: it has no classes of matches, and DuckDB reads no zones in comparisons."""
+    instants = any(pa.timestamp("us", "UTC") in table.schema.types for table in question.source.tables.values())
+    return not query.unique and not instants
+
+
+def can_be_replayed(question: Question, query: Query) -> bool:
+    """Whether the graph can come about by insertions, and the query be watched.
+
+    Relations of types and stored results do not follow updates, and a loop that an undirected graph does not keep has the
+    number of a row in a table, but none in an epoch.
+    """
+    source = question.source
+    is_alike = source.is_graph and "types" not in source.options and not source.stored
+    loops = any(row[0] == row[1] for name, table in source.tables.items() if source.has_ids(name) for row in table.rows)
+    return is_alike and not (loops and not source.directed) and bool(query.head) and counts_matches(question, query)
+
+
+def every(question: Question, query: Query) -> bool:
+    return True
+
+
+def has_no_window(question: Question, query: Query) -> bool:
+    """Whether `apply` can be asked for it: windows belong to watches."""
+    return question.window is None
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """A way to answer: `run` gives rows (or their number), or, for a question with epochs, what each epoch came to."""
+
+    run: Callable[..., Any]
+    applies: Callable[[Question, Query], bool] = every
+    sampled: str | None = None
+    """The word of a question's `also` that asks for it: it takes long, so few questions do."""
+
+
+def _cluster(cluster: type, workers: int, **options: Any) -> Treatment:
+    return Treatment(partial(on_a_cluster, cluster=cluster, workers=workers, **options))
+
+
+STRATEGIES = ("shared", "partitioned", "heavy-light", "balanced")
+
+TREATMENTS: dict[str, Treatment] = {
+    "naive": Treatment(by_naive),
+    "duckdb": Treatment(by_duckdb, is_sql),
+    "batches": Treatment(by_batches),
+    "batches-1": Treatment(partial(by_batches, batch_size=1)),
+    "batches-7": Treatment(partial(by_batches, batch_size=7, parts=4)),
+    "compiled": Treatment(by_loops),
+    "nests": Treatment(by_nests, counts_matches),
+    "factorized": Treatment(by_factorized_loops, lists_all),
+    "partitioned-1": _cluster(Simulated, 1, batch_size=64, enough=ENOUGH),
+    "partitioned-7": _cluster(Simulated, 7, batch_size=3, enough=0),
+    "partitioned-64": _cluster(Simulated, 64, batch_size=1 << 10, enough=2),
+    "heavy-light-7": _cluster(Simulated, 7, batch_size=16, enough=0, spreading=2),
+    "balanced-3": _cluster(Balanced, 3, batch_size=64),
+    "balanced-7": _cluster(Balanced, 7, batch_size=4),
+    "epochs": Treatment(as_epochs, can_be_replayed),
+    "from-disk": Treatment(from_disk),
+    "machine-code": Treatment(by_machine_code, sampled="machine-code"),
+    **{f"spark-{name}": Treatment(partial(on_spark, strategy=name), sampled="spark") for name in STRATEGIES},
+}
+"""Of questions about a source as it is."""
+
+EPOCH_TREATMENTS: dict[str, Treatment] = {
+    "naive": Treatment(epochs_by_naive),
+    "batches": Treatment(partial(epochs_by_monitor, execution=Execution.BATCHED)),
+    "compiled": Treatment(partial(epochs_by_monitor, execution=Execution.COMPILED)),
+    "nests": Treatment(partial(epochs_by_monitor, execution=Execution.COMPILED, listing=False)),
+    "from-disk": Treatment(partial(epochs_by_monitor, execution=Execution.BATCHED, reopened=True)),
+    **{
+        f"spark-{name}": Treatment(partial(epochs_on_spark, strategy=name), has_no_window, sampled="spark")
+        for name in STRATEGIES
+    },
+}
+"""Of questions with epochs."""

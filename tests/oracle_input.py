@@ -33,6 +33,10 @@ class Contents:
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     types: dict[str, list[pa.DataType]] = field(default_factory=dict)
     properties: dict[str, dict[str, dict[Any, Any]]] = field(default_factory=dict)
+    meaning: dict[str, Query] = field(default_factory=dict)
+    """The queries of stored relations that are atoms alone: they are meant wherever a rule names the relation."""
+    with_ids: set[str] = field(default_factory=set)
+    """The relations whose rows have ids."""
     ids: set[Any] = field(default_factory=set)
     """The vertices of a graph."""
     symmetric: bool = False
@@ -91,6 +95,8 @@ def graph_contents(source: Source, edges: Mapping[str, changing.Relation]) -> Co
     for name, text in source.stored.items():
         query = parse(text)
         found.relations[name] = set(answer(query, found))
+        if not (query.filters or query.injective or query.projects):
+            found.meaning[name] = query
         found.columns[name] = query.columns
         found.types[name] = [next(iter(found.types.values()))[0]] * len(query.columns)
     return found
@@ -102,7 +108,8 @@ def _enter_edges(found: Contents, name: str, edges: list[changing.Edge], table: 
         for ends in {(edge.src, edge.dst)} if source.directed else {(edge.src, edge.dst), (edge.dst, edge.src)}:
             tuples |= {ends, (*ends, edge.number)} if source.has_ids(table.name) else {ends}
     found.relations[name] = tuples
-    found.columns[name] = (*table.schema.names[:2], "")
+    found.with_ids |= {name} if source.has_ids(table.name) else set()
+    found.columns[name] = tuple(table.schema.names[:2])
     found.types[name] = [*table.schema.types[:2], pa.int64()]
     found.properties[f"{name} edge"] = {
         column: {edge.number: edge.values[column] for edge in edges} for column in table.schema.names[2:]
@@ -135,6 +142,10 @@ def asked_of(query: Query, known: Contents) -> Asked:
     atoms, optional = [], []
     for atom in query.atoms:
         name = atom.relation
+        if (meaning := known.meaning.get(name)) is not None and not (atom.negated or atom.optional):
+            to = dict(zip(meaning.head, atom.attributes, strict=True))
+            atoms += [(part.relation, tuple(to[a] for a in part.attributes), False) for part in meaning.atoms]
+            continue
         if atom.columns:
             at = [known.columns[name].index(column) for column in atom.columns]
             name = f"{name}({','.join(atom.columns)})"
@@ -145,7 +156,7 @@ def asked_of(query: Query, known: Contents) -> Asked:
             optional.append((name, names))
             continue
         atoms.append((name, names, atom.negated))
-        if known.is_graph and len(names) == 3 and not atom.negated:
+        if atom.relation in known.with_ids and len(names) == 3 and not atom.negated:
             atoms.append((name, names[:2], False))  # an edge with an id is one of the pair
     domains = _domains(query, known)
 
@@ -170,7 +181,7 @@ def _domains(query: Query, known: Contents) -> dict[str, Any]:
     """Return what each attribute ranges over: in a graph vertices or the edges of a relation, else the columns it joins."""
     if known.is_graph:
         return {
-            attribute: f"{atom.relation} edge" if i == 2 and atom.relation in known.relations else VERTEX
+            attribute: f"{atom.relation} edge" if i == 2 and atom.relation in known.with_ids else VERTEX
             for atom in query.atoms
             for i, attribute in enumerate(atom.attributes)
         }

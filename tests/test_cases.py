@@ -19,9 +19,8 @@ def answered():
         if question.error is not None or any(epoch.error for epoch in question.epochs):
             continue
         for line, spelling in question.spellings.items():
-            query = parsed(question, spelling)
             for name, treatment in (EPOCH_TREATMENTS if question.epochs else TREATMENTS).items():
-                if treatment.applies(question, query) and treatment.sampled in (None, *question.also):
+                if treatment.is_for(question, spelling):
                     yield parameters(question, line, name, treatment)
 
 

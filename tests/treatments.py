@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.dataflow.operators import ENOUGH
+from bigjoin.errors import BigjoinError
 from bigjoin.graph import Graph, watchable
 from bigjoin.index.directory import Index
 from bigjoin.index.writer import verify
@@ -309,13 +310,14 @@ def on_a_cluster(question: Question, spelling: str, cluster: type, **options: An
 def from_disk(question: Question, spelling: str) -> list[tuple]:
     """The rows from an index that is opened again, and verified."""
     asked = prepare(question, spelling)
-    again = verified(asked.index.path)
+    again = verified(asked.index.path, asked.index.manifest.identity)
     parts = [bind(part.plan, again) for part in asked.parts]
     return Prepared(asked.query, parts, again).gathered(lambda part: on_batches(part, batch_size=100, parts=2))
 
 
 @cache
-def verified(path: Path) -> Index:
+def verified(path: Path, identity: str) -> Index:
+    """The index of a folder, which is opened once for each version: relations get further column orders as they are asked."""
     index = Index.open(path)
     assert verify(index) > 0
     return index
@@ -500,6 +502,13 @@ class Treatment:
     applies: Callable[[Question, Query], bool] = every
     sampled: str | None = None
     """The word of a question's `also` that asks for it: it takes long, so few questions do."""
+
+    def is_for(self, question: Question, spelling: str) -> bool:
+        """Tell whether a question is answered this way; one that cannot be read is, and fails in its turn."""
+        try:
+            return self.sampled in (None, *question.also) and self.applies(question, parsed(question, spelling))
+        except BigjoinError:
+            return True
 
 
 def _cluster(cluster: type, workers: int, **options: Any) -> Treatment:

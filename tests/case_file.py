@@ -31,7 +31,7 @@ A question gives its answer as rows (in the order of the head), as a count, or a
     rows
     1 2 3
     count 1                             instead of rows, or after them, or before the first epoch
-    error QueryError                    the class, and the whole message two spaces deep
+    error QueryError                    the class, and the whole message two spaces deep; INDEX is the path of the index
       there is no relation 'edg'
     also spark machine-code             further treatments of this question, which take long
     xfail balanced-7: the reason        treatments that are known to fail, and why
@@ -385,3 +385,8 @@ def shown(value: Any) -> str:
     if isinstance(value, str):
         return value if re.fullmatch(r"[^\s\"#][^\s\"]*", value) and value != "NULL" else json.dumps(value, ensure_ascii=False)
     return str(value)
+
+
+def message(error: Exception) -> tuple[str, str]:
+    """Return an error as cases have it: its class, and its text without the path of the index, which differs each time."""
+    return type(error).__name__, re.sub(r"/\S+/index", "INDEX", str(error))

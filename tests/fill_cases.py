@@ -1,7 +1,7 @@
-"""Put the oracle's answers where a case file says `?`: python -m tests.fill_cases [FILE ...]. Read what it writes before you commit.
+"""Put answers where a case file says `?`: python -m tests.fill_cases [--golden] [FILE ...]. Read what it writes before you commit.
 
 `rows ?`, `count ?`, `changes ?` and `fate ?` are answered by brute force, never by the library. `plan ?` (and the other plans) and
-`error ?` are golden texts of what the library says now.
+`error ?` are golden texts of what the library says now; with --golden, all of those are written again.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from pathlib import Path
 
 from bigjoin.errors import BigjoinError
 from tests import treatments
-from tests.case_file import FOLDER, PLANS, Epoch, Question, read_case
+from tests.case_file import FOLDER, PLANS, Epoch, Question, message, read_case
 from tests.oracle_input import cells
 
 PLACEHOLDER = re.compile(rf"({'|'.join(PLANS)}|rows|count|changes|fate|error) \?")
 
 
-def fill(file: Path) -> None:
-    """Replace the placeholders of a file."""
+def fill(file: Path, *, golden: bool = False) -> None:
+    """Replace the placeholders of a file, or also its golden texts."""
     lines = file.read_text(encoding="utf-8").split("\n")
+    if golden:
+        asked = [f"{line.split()[0]} ?" if line.startswith("error ") else f"{line} ?" if line in PLANS else line for line in lines]
+        lines = [line for line in asked if not line.startswith("  ")]
     if not any(PLACEHOLDER.fullmatch(line) for line in lines):
         return
     neutral = file.with_suffix(".filling")
@@ -83,12 +86,14 @@ def _error(question: Question, spelling: str, epoch: Epoch | None) -> Iterator[s
         else:
             list(treatments.EPOCH_TREATMENTS["batches"].run(question, spelling))
     except BigjoinError as error:
-        yield f"error {type(error).__name__}"
-        yield from (f"  {line}" for line in str(error).split("\n"))
+        name, text = message(error)
+        yield f"error {name}"
+        yield from (f"  {line}" for line in text.split("\n"))
     else:
         yield "error ?"
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or sorted(map(str, FOLDER.rglob("*.case"))):
-        fill(Path(name))
+    names = [name for name in sys.argv[1:] if name != "--golden"]
+    for name in names or sorted(map(str, FOLDER.rglob("*.case"))):
+        fill(Path(name), golden="--golden" in sys.argv)

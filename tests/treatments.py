@@ -218,8 +218,9 @@ class Prepared:
 
 @cache
 def scratch() -> Path:
-    """The folder of all indices; a graph is indexed once, however many questions there are about it."""
-    folder = Path(tempfile.mkdtemp(prefix="bigjoin-cases-"))
+    """The folder of all indices, in memory if that is possible, where it costs nothing to make files durable."""
+    memory = "/dev/shm"
+    folder = Path(tempfile.mkdtemp(prefix="bigjoin-cases-", dir=memory if os.access(memory, os.W_OK) else None))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

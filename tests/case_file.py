@@ -11,7 +11,7 @@ Blocks are separated by blank lines; `#` begins a comment line. A source serves 
     ann "Ann Smith" person
     stored tri triangle                 the result of a query, kept in the index as a relation
 
-    relations                           relations that are no graph, of any arity
+    relations                           relations that are no graph, of any arity; `relations drop_nulls` drops rows with NULLs
     relation lives(person: string, city: string)
     ann Ghent
 
@@ -128,8 +128,9 @@ class Source:
     tables: dict[str, Table] = field(default_factory=dict)
     vertices: Table | None = None
     options: dict[str, str] = field(default_factory=dict)
-    """parallel, labels and types, as `Graph` takes them."""
+    """parallel, labels and types, as `Graph` takes them, or drop_nulls."""
     stored: dict[str, str] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list, repr=False)
 
     @property
     def is_graph(self) -> bool:
@@ -249,16 +250,19 @@ class _Reader:
                 columns, options = _header(rest)
                 source.options |= options
                 table = source.vertices = Table("vertices", columns)
+            elif word == "relations":
+                source.options |= _header(rest)[1]
             elif word == "stored":
                 name, _, query = rest.partition(" ")
                 source.stored[name] = query
-            elif word != "relations":
-                if table is None:
-                    raise self._mistake(number, line)
+            elif table is None:
+                raise self._mistake(number, line)
+            else:
                 table.lines.append(self._cells(number, line, len(table.types)))
 
     def _question(self, block: list[tuple[int, str]]) -> Question:
         question = Question(self.name, self._known(block[0][0]))
+        question.source.questions.append(question)
         part: Question | Epoch = question
         """What the lines are about: the question, or its last epoch."""
         rows: list[Cells] | None = None
@@ -282,7 +286,7 @@ class _Reader:
             elif word in ("where", "select", "order"):
                 setattr(question, word, rest)
             elif word == "flags":
-                question.flags = {flag: True for flag in rest.split()}
+                question.flags = dict.fromkeys(rest.split(), True)
                 assert set(question.flags) <= set(FLAGS), rest
             elif word == "window":
                 column, _, length = rest.partition(" ")

@@ -1,7 +1,8 @@
-"""Put answers where a case file says `?`: python -m tests.fill_cases [--golden] [FILE ...]. Read what it writes before you commit.
+"""Put answers where a case file says `?`: python -m tests.fill_cases [--golden] [FILE ...].
 
-`rows ?`, `count ?`, `changes ?` and `fate ?` are answered by brute force, never by the library. `plan ?` (and the other plans) and
-`error ?` are golden texts of what the library says now; with --golden, all of those are written again.
+`rows ?`, `count ?`, `changes ?` and `fate ?` are answered by brute force, never by the library. `plan ?` (or another plan) and
+`error ?` are golden texts: what the library says now. With --golden, all golden texts are written again. Read what it writes
+before you commit it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def fill(file: Path, *, golden: bool = False) -> None:
     """Replace the placeholders of a file, or also its golden texts."""
     lines = file.read_text(encoding="utf-8").split("\n")
     if golden:
-        asked = [f"{line.split()[0]} ?" if line.startswith("error ") else f"{line} ?" if line in PLANS else line for line in lines]
+        asked = [
+            f"{line.split()[0]} ?" if line.startswith("error ") else f"{line} ?" if line in PLANS else line for line in lines
+        ]
         lines = [line for line in asked if not line.startswith("  ")]
     if not any(PLACEHOLDER.fullmatch(line) for line in lines):
         return

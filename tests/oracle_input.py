@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from tests.case_file import Cells, Epoch, Question, Row, Source, Table, shown
 from tests.oracles import changing, duckdb, naive
 
 VERTEX = "vertex"
+INSERTIONS = ("+", "insert", "1")
 NAN = float("nan")
 """The one NaN that ids are: Python finds it in sets, as it is the same object."""
 
@@ -24,7 +26,7 @@ def parsed(question: Question, spelling: str) -> Query:
     return parse(spelling, **question.options)
 
 
-@dataclass
+@dataclass(eq=False)
 class Contents:
     """The content of a source: tuples by relation, and properties by domain, column and value."""
 
@@ -48,7 +50,8 @@ def contents(source: Source) -> Contents:
     if not source.is_graph:
         found = Contents(is_graph=False)
         for name, table in source.tables.items():
-            _enter(found, name, table, [tuple(NAN if v != v else v for v in row) for row in table.rows])
+            rows = [tuple(NAN if v != v else v for v in row) for row in table.rows]
+            _enter(found, name, table, [row for row in rows if None not in row or "drop_nulls" not in source.options])
         return found
     return graph_contents(source, {name: edges_of(source, name) for name in source.tables})
 
@@ -239,10 +242,15 @@ def canonical(query: Query, rows: Sequence[Cells], known: Contents) -> list[Cell
     """Return rows sorted; for `unique`, each as the smallest of its class, as any of a class may be found."""
     if not query.unique:
         return sorted(rows)
+    group = _automorphisms(query, known)
+    return sorted(min(tuple(row[i] for i in image) for image in group) for row in rows)
+
+
+@cache
+def _automorphisms(query: Query, known: Contents) -> list[tuple[int, ...]]:
     assert set(query.head) == set(query.attributes), "rows of `unique` need a head with every attribute and no properties"
     asked = asked_of(query, known)
-    group = naive.automorphisms(query.head, asked.atoms, asked.filters, symmetric=known.symmetric, induced=query.induced)
-    return sorted(min(tuple(row[i] for i in image) for image in group) for row in rows)
+    return naive.automorphisms(query.head, asked.atoms, asked.filters, symmetric=known.symmetric, induced=query.induced)
 
 
 def cells(rows: Sequence[Row]) -> list[Cells]:
@@ -279,12 +287,12 @@ def _updates(question: Question, epoch: Epoch) -> dict[str, list[changing.Update
     """Return the updates of an epoch by relation, in the order in which they are meant."""
     names = epoch.updates.schema.names
     rows = [dict(zip(names, row, strict=True)) for row in epoch.updates.rows]
-    rows.sort(key=lambda row: row[question.order] if question.order else row["op"] == "+")
+    rows.sort(key=lambda row: row[question.order] if question.order else row["op"] in INSERTIONS)
     found: dict[str, list[changing.Update]] = {}
     tables = question.source.tables
     default = "edge" if "edge" in tables else next(iter(tables))
     for row in rows:
         relation = row.get("relation", default)
         values = {name: row[name] for name in tables[relation].schema.names[2:] if name in row}
-        found.setdefault(relation, []).append(changing.Update(row["op"] == "+", row["src"], row["dst"], values))
+        found.setdefault(relation, []).append(changing.Update(row["op"] in INSERTIONS, row["src"], row["dst"], values))
     return found

@@ -1,4 +1,7 @@
-"""Every case under every treatment: one expected result, many ways to get it. A failure reads `cliques/triangle.case:12-nests`."""
+"""Every case under every treatment: one expected result, many ways to get it.
+
+A failure reads `cliques/triangles.case:12-balanced-7`: the line of the query, and the treatment.
+"""
 
 from __future__ import annotations
 
@@ -67,6 +70,8 @@ def test_case(question: Question, spelling: str, treatment: Treatment, session):
 
 def check_epochs(question: Question, spelling: str, found: list[treatments.Applied]) -> None:
     assert len(found) == len(question.epochs)
+    if question.count is not None and (first := found[0]).changes is not None:
+        assert first.count - sum(1 if row[0] == "+" else -1 for row in first.changes) == question.count
     for epoch, applied in zip(question.epochs, found, strict=True):
         where = f"{question.file}:{epoch.line}"
         if epoch.changes is not None and applied.changes is not None:

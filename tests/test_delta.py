@@ -29,9 +29,9 @@ from bigjoin.query.nest import Term, nest_of
 from bigjoin.query.read import Version
 from bigjoin.query.statistics import assumed_graph
 from tests.dataflow import Balanced, Simulated
+from tests.executions import interpreted, plain
 from tests.oracles import naive
 from tests.test_properties import ordered, rules
-from tests.treatments import interpreted, plain
 
 brief = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 FLAGS = [(), ("distinct",), ("unique",), ("induced",), ("unique", "induced")]

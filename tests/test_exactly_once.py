@@ -40,9 +40,9 @@ from bigjoin.streaming import monitor
 from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.monitor import Monitor, Watched
 from bigjoin.streaming.watch import watch_folder
+from tests.executions import interpreted, plain, total
 from tests.oracles import naive
 from tests.test_cli import BIGJOIN, refused, run, run_here
-from tests.treatments import interpreted, plain, total
 
 TRIANGLE = "q(a, b, c) := edge(a, b), edge(b, c), edge(a, c)"
 OPEN = "open(a, b, c) := edge(a, b), edge(b, c), not edge(a, c), a != c"

@@ -27,10 +27,10 @@ from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
 from bigjoin.materialize import materialize
 from bigjoin.planner import count_plan, plan
+from tests.executions import factorized, interpreted, locally, plain
 from tests.oracles import naive
 from tests.test_cli import refused, run_here
 from tests.test_properties import index_of, ordered, questions, thorough
-from tests.treatments import factorized, interpreted, locally, plain
 
 materializing = sys.modules["bigjoin.materialize"]
 

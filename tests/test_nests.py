@@ -27,7 +27,7 @@ from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.planner.estimate import Estimate
 from bigjoin.planner.plan_count import Sums
 from bigjoin.query.statistics import assumed_graph
-from tests.treatments import factorized, interpreted, listed, total
+from tests.executions import factorized, interpreted, listed, total
 
 plan_count = sys.modules["bigjoin.planner.plan_count"]  # the package has a function of this name
 DIRECTED, UNDIRECTED = assumed_graph(symmetric=False), assumed_graph(symmetric=True)

@@ -34,9 +34,9 @@ from bigjoin.streaming import find, monitor
 from bigjoin.streaming.find import Execution
 from bigjoin.streaming.monitor import Monitor, Watched
 from bigjoin.streaming.window import Window
+from tests.executions import interpreted, total
 from tests.questions import Question, flattened
 from tests.test_updates import LENGTH, Model
-from tests.treatments import interpreted, total
 
 QUESTIONS = range(12)
 """Of each static path. The loops are run as plain Python, the kernels that they call are compiled."""

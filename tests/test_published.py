@@ -19,8 +19,8 @@ from bigjoin.joins.generic_join import count_matches
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
+from tests.executions import plain
 from tests.oracles import duckdb as oracle
-from tests.treatments import plain
 
 pytestmark = pytest.mark.spark
 

@@ -29,8 +29,8 @@ from bigjoin.streaming.compaction import settled
 from bigjoin.streaming.monitor import Monitor, Watched
 from bigjoin.streaming.watch import watch_folder
 from bigjoin.streaming.window import Window
+from tests.executions import interpreted
 from tests.questions import FLAGS, canonical, draw_rule, matches
-from tests.treatments import interpreted
 
 PAIRS = [
     "q(a,b,c) := edge(a,b), edge(b,c), edge(c,a)",
@@ -229,24 +229,6 @@ def updates(*rows, **columns):
     return pa.table(table | columns)
 
 
-def test_an_epoch_says_what_became_of_its_updates():
-    graph = bj.Graph(pa.table({"src": [1, 2], "dst": [2, 3]}))
-    epoch = graph.apply(updates((1, 2, "+"), (9, 9, "-"), (3, 1, "insert"), (2, 3, "delete"), (2, 3, "-1")))
-    assert (epoch.number, epoch.fate.inserted, epoch.fate.deleted) == (1, 1, 1)
-    assert (epoch.fate.present, epoch.fate.absent, epoch.fate.updates) == (1, 2, 5)
-
-
-def test_both_of_one_edge_follow_the_order_that_is_given():
-    graph = bj.Graph(pa.table({"src": [1], "dst": [2]}), directed=False)
-    rows = updates((2, 3, "+"), (3, 2, "-"), (1, 3, "-"), (3, 1, "+"), at=[1, 2, 1, 2])
-    epoch = graph.apply(rows, "q(a,b) := edge(a,b)", order="at")
-    assert sorted(epoch.table.drop_columns("epoch").to_pylist(), key=str) == [
-        {"change": 1, "a": 1, "b": 3},
-        {"change": 1, "a": 3, "b": 1},
-    ]
-    assert (epoch.fate.cancelled, epoch.count) == (2, 4)
-
-
 @pytest.mark.parametrize(
     ("table", "said"),
     [
@@ -264,25 +246,6 @@ def test_updates_that_make_no_sense_are_refused_and_change_nothing(table, said):
         graph.apply(table, "q(a,b) := edge(a,b)")
     epoch = graph.apply(updates((2, 1, "+")), "q(a,b) := edge(a,b)", listing=False)
     assert (epoch.number, epoch.created) == (1, 1)
-
-
-def test_a_window_needs_a_column_of_edges():
-    graph = bj.Graph(pa.table({"src": [1], "dst": [2]}))
-    watching = Monitor(graph.index.path, {}, spark=None, initial=lambda *_: 0, window=Window("time", 5))
-    with pytest.raises(BigjoinError, match="no column 'time' to expire by"):
-        watching.apply(updates((1, 2, "+")))
-
-
-def test_relations_are_named_where_there_are_several():
-    edges = {name: pa.table({"src": [1], "dst": [2]}) for name in ("knows", "likes")}
-    graph = bj.Graph(edges)
-    rows = updates((2, 1, "+"), (2, 3, "+"), relation=["likes", "knows"])
-    epoch = graph.apply(rows, "q(a,b) := knows(a,b), likes(b,a)")
-    assert epoch.table.select(["a", "b"]).to_pylist() == [{"a": 1, "b": 2}]
-    with pytest.raises(SourceError, match="has no column 'relation'"):
-        graph.apply(updates((1, 2, "+")))
-    with pytest.raises(SourceError, match="names the relation 'liks'"):
-        graph.apply(updates((1, 2, "+"), relation=["liks"]))
 
 
 def test_stored_results_do_not_outlive_a_change():
@@ -443,15 +406,6 @@ def test_a_function_that_fails_is_told_apart_from_the_index(tmp_path):
     with pytest.raises(BigjoinError, match=r"refuse failed at epoch 1, which is not committed: .*no alarm today"):
         watching(tmp_path / "index").apply(updates((2, 1, "+")), function=refuse)
     assert Index.open(tmp_path / "index").epoch == 0
-
-
-def test_counts_begin_right_where_vertices_have_labels_and_no_edges(tmp_path):
-    nothing = pa.table({"src": pa.array([], pa.int64()), "dst": pa.array([], pa.int64())})
-    build_index(nothing, tmp_path / "index", vertices=pa.table({"id": [1, 2, 3], "label": ["p", "p", None]}))
-    graph = bj.Graph.open(tmp_path / "index")
-    queries = {"alone": "q(a) := p(a), not edge(a,_)", "all": "q(a) := p(a)", "some": "q(a,x) := p(a), optional edge(a,x)"}
-    epoch = graph.apply(updates((2, 3, "+")), queries)
-    assert {name: changes.count for name, changes in epoch.queries.items()} == {"alone": 1, "all": 2, "some": 2}
 
 
 def test_text_of_files_stays_as_it_is_written(tmp_path):

@@ -1,7 +1,7 @@
-"""The ways in which a case can be answered, and the one place where cases touch the inside of the library.
+"""The ways in which a case can be answered: each takes a question and one of its spellings, and gives rows.
 
-The first part runs plans along every path of execution, for any test that has a plan. Below it, a treatment is a function that
-takes a question and one of its spellings, and gives rows; TREATMENTS names them all, and says which questions each is for.
+TREATMENTS and EPOCH_TREATMENTS, at the end, name them all and say which questions each is for. This file and executions.py are
+where cases touch the inside of the library.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -29,174 +27,25 @@ from bigjoin.graph import Graph, watchable
 from bigjoin.index.directory import Index
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
-from bigjoin.joins import compiled, extend
-from bigjoin.joins.bind import BoundPlan, Output, bind, outputs
-from bigjoin.joins.compiled import Counting, Listing
-from bigjoin.joins.generic_join import Tally, count_matches, matches
+from bigjoin.joins import compiled
+from bigjoin.joins.bind import BoundPlan, bind
+from bigjoin.joins.generic_join import count_matches
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, plan
 from bigjoin.planner.resolve_relations import resolve_relations
-from bigjoin.query.nest import CountPlan, Term, nest_of
+from bigjoin.query.nest import CountPlan
 from bigjoin.query.optional import branches
-from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
-from bigjoin.query.terms import Constant, Property
 from bigjoin.relations import Relations
 from bigjoin.spark.session import get_session
 from bigjoin.streaming.find import Execution
 from bigjoin.streaming.monitor import Monitor, Watched
 from bigjoin.streaming.window import Window
+from tests import executions
 from tests.case_file import Question, Source, Table
 from tests.dataflow import Balanced, Simulated
+from tests.executions import decoded, factorized, interpreted, listed, on_batches, total
 from tests.oracle_input import Contents, answer, answer_in_sql, contents, history, parsed
-
-
-def plain(query: Query) -> tuple:
-    """The query as the oracles take it, without the properties of its head."""
-
-    def side(operand):
-        if isinstance(operand, Property):
-            return ("property", operand.attribute, operand.name)
-        return ("const", operand.value) if isinstance(operand, Constant) else operand
-
-    atoms = [(atom.relation, atom.attributes, atom.negated) for atom in query.atoms]
-    filters = [(side(f.left), f.op, side(f.right)) for f in query.filters]
-    return tuple(term for term in query.head if isinstance(term, str)), atoms, filters
-
-
-def on_batches(bound: BoundPlan, *, batch_size: int, parts: int) -> list[tuple]:
-    """The rows on batches of B' proposals, with their count found once more without listing them."""
-    rows: list[tuple] = []
-    ranges = equal_ranges(bound, parts)
-    for batch in matches(bound, ranges, batch_size=batch_size):
-        assert 0 < batch.shape[1] <= batch_size
-        rows += decoded(bound.outputs, batch)
-    tally = Tally.of(bound)
-    with flattening_at_most(batch_size):
-        assert count_matches(bound, ranges, batch_size=batch_size, tally=tally) == len(rows)
-    assert tally.prefixes[-1] == len(rows)
-    assert tally.peak <= 2 * batch_size
-    return rows
-
-
-def decoded(columns: Sequence[Output], matches: np.ndarray) -> list[tuple]:
-    """The rows of matches in codes; those of an empty head are empty."""
-    found = [column.decode(matches).to_pylist() for column in columns]
-    return list(zip(*found, strict=True)) if found else [()] * matches.shape[1]
-
-
-def locally(bound: BoundPlan, index: Index, *, batch_size: int, parts: int, every: bool = False) -> list[tuple]:
-    """The rows by the join alone, with the counts checked against them: on batches, and by loops in two ways."""
-    rows = on_batches(bound, batch_size=batch_size, parts=parts)
-    assert counted(bound.plan, index, parts=parts) == (len(rows), len(rows))
-    assert sorted(map(repr, listed(bound.plan, index, size=batch_size, parts=parts))) == sorted(map(repr, rows))  # NaN
-    spread(bound, index, len(rows), batch_size=batch_size, every=every)
-    return rows
-
-
-def spread(bound: BoundPlan, index: Index, count: int, *, batch_size: int, every: bool) -> None:
-    """Check the strategies that work in rounds (every one, or one of them), on a cluster in this process."""
-    ranges = equal_ranges(bound, 1)
-    wanted = sorted(row for batch in matches(bound, ranges) for row in zip(*batch.tolist(), strict=True))
-    assert len(wanted) == count
-    workers, tasks = [(1, 1), (2, 2), (7, 3), (64, 4)][count % 4]
-    options = {"workers": workers, "tasks": tasks, "batch_size": batch_size}
-    strategies = [partitioned, heavy_light, balanced]
-    every = every and not os.environ.get("BIGJOIN_NESTED")  # without the JIT, one of them takes long enough
-    chosen = strategies if every else [strategies[(count // 4 + len(bound.steps) + batch_size) % 3]]
-    with tempfile.TemporaryDirectory() as folder:
-        for strategy in chosen:
-            strategy(bound.plan, index, folder, options, wanted)
-
-
-def partitioned(plan: Plan, index: Index, folder: str, options: dict, wanted: list[tuple]) -> None:
-    options = {**options, "enough": (0, 2, ENOUGH)[len(wanted) % 3]}
-    counting = Simulated(plan, index, folder, **options).run()
-    assert counting.count == len(wanted)
-    if not any(counting.itinerary.checks):
-        assert counting.sent <= counting.most()
-    assert Simulated(plan, index, folder, **options, counting=False).run().rows() == wanted
-
-
-def heavy_light(plan: Plan, index: Index, folder: str, options: dict, wanted: list[tuple]) -> None:
-    options = {**options, "enough": (0, 2, ENOUGH)[len(wanted) % 3], "spreading": len(wanted) % 5}
-    if len(wanted) % 2:
-        assert Simulated(plan, index, folder, **options).run().count == len(wanted)
-    else:
-        assert Simulated(plan, index, folder, **options, counting=False).run().rows() == wanted
-
-
-def balanced(plan: Plan, index: Index, folder: str, options: dict, wanted: list[tuple]) -> None:
-    options = {**options, "workers": min(options["workers"], 11)}
-    assert Balanced(plan, index, folder, **options).run().count == len(wanted)
-    assert Balanced(plan, index, folder, **options, counting=False).run().rows() == wanted
-
-
-def listed(chosen: Plan, index: Index, *, size: int, parts: int) -> list[tuple]:
-    """The rows of a plan by loops, at most `size` at a time."""
-    return _listed(Term(1, nest_of(chosen), chosen.attributes), chosen.query, index, size, parts, factorized=False)
-
-
-def factorized(query: Query, index: Index, *, size: int = 1000, parts: int = 1) -> list[tuple]:
-    """The rows by loops with tails, each row's lists multiplied out."""
-    return _listed(factorized_plan(query, index.statistics), query, index, size, parts, factorized=True)
-
-
-def _listed(term: Term, query: Query, index: Index, size: int, parts: int, *, factorized: bool) -> list[tuple]:
-    found = []
-    with mock.patch.object(compiled, "load", interpreted):
-        listing = Listing(term, query, index, factorized=factorized)
-        for rows in listing.rows(listing.ranges(parts), size):
-            assert 0 < rows.prefixes.shape[1] <= size
-            tails = [np.split(codes, np.cumsum(lengths)[:-1]) for lengths, codes in rows.tails]
-            for i, prefix in enumerate(rows.prefixes.T.tolist()):
-                assert all(len(tail[i]) for tail in tails)
-                found += [(*prefix, *ends) for ends in product(*(tail[i].tolist() for tail in tails))]
-    matches = np.array(found, np.uint32).reshape(-1, len(term.attributes)).T
-    return decoded(outputs(query, term.attributes, index), matches)
-
-
-@contextmanager
-def flattening_at_most(batch_size: int):
-    """Fail where a step writes more prefixes than B', also one that only counts."""
-
-    def flatten(step, batch, candidates):
-        assert candidates.lengths.sum() <= batch_size
-        return original(step, batch, candidates)
-
-    original, extend.flatten = extend.flatten, flatten
-    try:
-        yield
-    finally:
-        extend.flatten = original
-
-
-def counted(chosen: Plan, index: Index, *, parts: int = 1) -> tuple[int, int]:
-    """The count by loops: by those of a plan, and by the cheapest nests."""
-    as_planned = CountPlan(chosen.query, (Term(1, nest_of(chosen), chosen.attributes),))
-    return total(as_planned, index, parts), total(count_plan(chosen.query, index.statistics), index, parts)
-
-
-def interpreted(source: str):
-    """The generated function as plain Python, which need not be compiled; that it compiles is seen where Spark runs it."""
-    names: dict = {}
-    exec(source.replace("@kernel", ""), names)
-    return names["run"]
-
-
-def total(plan: CountPlan, index: Index, parts: int = 1) -> int:
-    found = 0
-    with mock.patch.object(compiled, "load", interpreted):
-        for term in plan.terms:
-            counting = Counting(term, plan.query, index)
-            found += term.times * counting.count(counting.ranges(parts))
-    assert found % plan.divisor == 0
-    return found // plan.divisor
-
-
-
-
-# Cases
 
 
 @dataclass(eq=False)
@@ -245,7 +94,7 @@ def build_graph(source: Source, tables: dict[str, pa.Table], stored: Mapping[str
 
 @cache
 def relations_of(source: Source) -> Relations:
-    return Relations({name: table.arrow for name, table in source.tables.items()})
+    return Relations({name: table.arrow for name, table in source.tables.items()}, drop_nulls="drop_nulls" in source.options)
 
 
 @cache
@@ -279,7 +128,7 @@ def by_loops(question: Question, spelling: str) -> list[tuple]:
 
 
 def by_machine_code(question: Question, spelling: str) -> list[tuple]:
-    with mock.patch(f"{__name__}.interpreted", compiled.load):
+    with mock.patch.object(executions, "interpreted", compiled.load):
         return by_loops(question, spelling)
 
 
@@ -325,28 +174,47 @@ def verified(path: Path, identity: str) -> Index:
 
 
 def as_epochs(question: Question, spelling: str) -> list[tuple]:
-    """The rows that three epochs of insertions add up to, beginning with no edges."""
-    source, query = question.source, parsed(question, spelling)
+    """The rows that two epochs of insertions add up to, beginning with no edges."""
+    return list(replayed(question.source)[question, spelling].elements())
+
+
+@cache
+def replayed(source: Source) -> dict[tuple[Question, str], Counter]:
+    """What the insertion of a graph's edges comes to for all questions about it, which are watched together."""
+    asked = [
+        (question, spelling)
+        for question in source.questions
+        for spelling in question.spellings.values()
+        if not (question.error or question.epochs) and TREATMENTS["epochs"].is_for(question, spelling)
+    ]
+    queries = {f"q{i}": parsed(*key) for i, key in enumerate(asked)}
     nothing = {name: replace_lines(table, []) for name, table in source.tables.items()}
-    before = answer(query, contents(replace(source, tables=nothing)))
     index = build_graph(source, {name: table.arrow for name, table in nothing.items()})
-    monitor = Monitor(index.path, {"q": Watched(query)}, spark=None, initial=lambda *_: len(before))
-    found = Counter(before)
-    for turn in range(3):
-        tables = []
-        for name, table in source.tables.items():
-            arrow = table.arrow
-            arrow = arrow.slice(turn * len(arrow) // 3, (turn + 1) * len(arrow) // 3 - turn * len(arrow) // 3)
-            signs = {"op": pa.array(["+"] * len(arrow), pa.string()), "relation": pa.array([name] * len(arrow), pa.string())}
-            ends = dict(zip(("src", "dst"), arrow.column_names, strict=False))
-            columns = {end: arrow[column] for end, column in ends.items()} | {n: arrow[n] for n in arrow.column_names[2:]}
-            tables.append(pa.table(columns | (signs if len(source.tables) > 1 else {"op": signs["op"]})))
-        done = monitor.apply(pa.concat_tables(tables, promote_options="default"))
-        for change, *row in zip(*done.table.drop_columns("epoch").to_pydict().values(), strict=True):
-            found[tuple(row)] += change
-    assert done.count == sum(found.values())
-    assert all(number >= 0 for number in found.values())
-    return list(found.elements())
+    empty = contents(replace(source, tables=nothing))
+    found = {name: Counter(answer(query, empty)) for name, query in queries.items()}
+    before = {str(query): sum(found[name].values()) for name, query in queries.items()}
+    watched = {name: Watched(query) for name, query in queries.items()}
+    monitor = Monitor(index.path, watched, spark=None, initial=lambda _, query: before[str(query)])
+    for turn in (0, 1):
+        done = monitor.apply(pa.concat_tables(insertions(source, turn), promote_options="default"))
+        for name, changes in done.queries.items():
+            for change, *row in zip(*changes.table.drop_columns("epoch").to_pydict().values(), strict=True):
+                found[name][tuple(row)] += change
+            assert changes.count == sum(found[name].values())
+    return dict(zip(asked, found.values(), strict=True))
+
+
+def insertions(source: Source, turn: int) -> Iterator[pa.Table]:
+    """The first half of each relation's edges as updates, or the second."""
+    for name, table in source.tables.items():
+        edges = table.arrow
+        half = len(edges) // 2
+        edges = edges.slice(half) if turn else edges.slice(0, half)
+        columns = dict(zip(("src", "dst", *edges.column_names[2:]), edges.columns, strict=True))
+        columns["op"] = pa.array(["+"] * len(edges), pa.string())
+        if len(source.tables) > 1:
+            columns["relation"] = pa.array([name] * len(edges), pa.string())
+        yield pa.table(columns)
 
 
 def replace_lines(table: Table, lines: list) -> Table:
@@ -357,7 +225,9 @@ def replace_lines(table: Table, lines: list) -> Table:
 def on_spark(question: Question, spelling: str, strategy: str) -> list[tuple]:
     """The rows of a DataFrame, and the count of a further job."""
     session, asked = get_session(), prepare(question, spelling)
-    over = Graph.open(asked.index.path, spark=session) if question.source.is_graph else relations_of(question.source).on(session)
+    over = (
+        Graph.open(asked.index.path, spark=session) if question.source.is_graph else relations_of(question.source).on(session)
+    )
     options: dict[str, Any] = {"strategy": strategy, **question.options}
     number = over.count(spelling, **options)
     if not asked.query.head:
@@ -449,10 +319,8 @@ def planned(question: Question, spelling: str, kind: str) -> str:
 def refuse(question: Question, spelling: str) -> None:
     """Ask what has to be refused before anything runs."""
     source = question.source
-    if not source.is_graph:
-        Relations({name: table.arrow for name, table in source.tables.items()}).plan(spelling, **question.options)
-    else:
-        Graph.open(index_of(source).path).plan(spelling, **question.options)
+    over = Graph.open(index_of(source).path) if source.is_graph else relations_of(source)
+    over.plan(spelling, **question.options)
 
 
 # Which questions a treatment is for

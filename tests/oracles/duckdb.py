@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import duckdb
 import pyarrow as pa
 
@@ -24,7 +26,7 @@ def matches(
 
     `types` gives the Arrow types of the columns of a relation, where its tuples do not tell.
     """
-    connection = duckdb.connect()
+    connection = _connection()
     for name, arity in {(relation, len(names)) for relation, names, *_ in (*atoms, *optional)}:
         tuples = sorted((t for t in set(map(tuple, relations[name])) if len(t) == arity), key=repr)
         kinds = (types or {}).get(name) or [None if tuples else pa.int64()] * arity
@@ -33,7 +35,9 @@ def matches(
     for domain, known in (properties or {}).items():
         for number, column in enumerate(known.values()):
             values = {key: None if value != value else value for key, value in column.items()}  # NaN is missing, too
-            connection.register(f"p_{_word(domain)}_{number}", pa.table([list(values), list(values.values())], names=["k", "v"]))
+            connection.register(
+                f"p_{_word(domain)}_{number}", pa.table([list(values), list(values.values())], names=["k", "v"])
+            )
     text = sql(
         head,
         atoms,
@@ -47,6 +51,12 @@ def matches(
     )
     rows = connection.execute(text).fetchall()
     return rows if optional else sorted(rows)
+
+
+@cache
+def _connection():
+    """One connection for all queries: to make one takes longer than a small query."""
+    return duckdb.connect()
 
 
 def sql(head, atoms, filters=(), distinct=False, induced=False, symmetric=False, *, domains=None, optional=(), places=None):

@@ -22,6 +22,7 @@ NAN = float("nan")
 """The one NaN that ids are: Python finds it in sets, as it is the same object."""
 
 
+@cache
 def parsed(question: Question, spelling: str) -> Query:
     return parse(spelling, **question.options)
 

@@ -109,9 +109,13 @@ def test_refused_epoch(question: Question, spelling: str):
     assert message(raised.value) == last.error
 
 
-def test_there_are_many_cases():
+def test_every_question_is_answered():
     assert len(QUESTIONS) >= 300
+    known = {*TREATMENTS, *EPOCH_TREATMENTS}
+    sampled = {treatment.sampled for treatment in TREATMENTS.values()}
     for question in QUESTIONS:
-        is_answered = question.rows is not None or question.count is not None or question.epochs
-        assert question.spellings, question.file
-        assert is_answered or question.error or question.plans, (question.file, question.spellings)
+        where = f"{question.file}:{min(question.spellings)}"
+        answers = (question.rows, question.count, question.error, question.plans or None, question.epochs or None)
+        assert any(answer is not None for answer in answers), where
+        assert set(question.also) <= sampled, where
+        assert set(question.xfail) <= known, where

@@ -21,7 +21,6 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from bigjoin.dataflow.operators import ENOUGH
 from bigjoin.errors import BigjoinError
 from bigjoin.graph import Graph, watchable
 from bigjoin.index.directory import Index
@@ -39,7 +38,7 @@ from bigjoin.query.query import Query
 from bigjoin.relations import Relations
 from bigjoin.spark.session import get_session
 from bigjoin.streaming.find import Execution
-from bigjoin.streaming.monitor import Monitor, Watched
+from bigjoin.streaming.monitor import Epoch, Monitor, Watched
 from bigjoin.streaming.window import Window
 from tests import executions
 from tests.case_file import Question, Source, Table
@@ -76,6 +75,12 @@ def scratch() -> Path:
 
 @cache
 def index_of(source: Source) -> Index:
+    """The index of a graph, which all questions about it share."""
+    return index_again(source)
+
+
+def index_again(source: Source) -> Index:
+    """An index of a graph that nobody else reads, so that it may change."""
     return build_graph(source, {name: table.arrow for name, table in source.tables.items()}, stored=source.stored)
 
 
@@ -265,8 +270,7 @@ def epochs_by_monitor(
     question: Question, spelling: str, *, execution: Execution, listing: bool = True, reopened: bool = False
 ) -> Iterator[Applied]:
     """Apply the epochs to an index of their own; `reopened`, each by a new monitor, after the index was verified."""
-    source = question.source
-    index = build_graph(source, {name: table.arrow for name, table in source.tables.items()}, stored=source.stored)
+    index = index_again(question.source)
     watched = watchable({"q": spelling}, question.options, listing=listing)
     monitor = None
     for epoch in question.epochs:
@@ -277,12 +281,7 @@ def epochs_by_monitor(
             monitor = Monitor(index.path, watched, spark=None, initial=count_by_batches, **options)
         with mock.patch.object(compiled, "load", interpreted):
             done = monitor.apply(epoch.updates.arrow)
-        signed = None
-        if listing:
-            rows = zip(*done.table.drop_columns("epoch").to_pydict().values(), strict=True)
-            signed = [("+" if change > 0 else "-", *row) for change, *row in rows]
-            assert (done.created, done.destroyed) == tuple(sum(row[0] == sign for row in signed) for sign in "+-")
-        yield Applied(signed, done.count, {name: number for name, number in vars(done.fate).items() if number})
+        yield applied(done, listing=listing)
 
 
 def count_by_batches(index: Index, query: Query) -> int:
@@ -292,14 +291,19 @@ def count_by_batches(index: Index, query: Query) -> int:
 
 
 def epochs_on_spark(question: Question, spelling: str, strategy: str) -> Iterator[Applied]:
-    source = question.source
-    index = build_graph(source, {name: table.arrow for name, table in source.tables.items()})
-    graph = Graph.open(index.path, spark=get_session())
+    graph = Graph.open(index_again(question.source).path, spark=get_session())
     for epoch in question.epochs:
         done = graph.apply(epoch.updates.arrow, spelling, order=question.order, strategy=strategy, **question.options)
+        yield applied(done, listing=True)
+
+
+def applied(done: Epoch, *, listing: bool) -> Applied:
+    signed = None
+    if listing:
         rows = zip(*done.table.drop_columns("epoch").to_pydict().values(), strict=True)
         signed = [("+" if change > 0 else "-", *row) for change, *row in rows]
-        yield Applied(signed, done.count, {name: number for name, number in vars(done.fate).items() if number})
+        assert (done.created, done.destroyed) == tuple(sum(row[0] == sign for row in signed) for sign in "+-")
+    return Applied(signed, done.count, {name: number for name, number in vars(done.fate).items() if number})
 
 
 # Plans and errors
@@ -395,7 +399,7 @@ TREATMENTS: dict[str, Treatment] = {
     "compiled": Treatment(by_loops),
     "nests": Treatment(by_nests, counts_matches),
     "factorized": Treatment(by_factorized_loops, lists_all),
-    "partitioned-1": _cluster(Simulated, 1, batch_size=64, enough=ENOUGH),
+    "partitioned-1": _cluster(Simulated, 1, batch_size=64, enough=32),
     "partitioned-7": _cluster(Simulated, 7, batch_size=3, enough=0),
     "partitioned-64": _cluster(Simulated, 64, batch_size=1 << 10, enough=2),
     "heavy-light-7": _cluster(Simulated, 7, batch_size=16, enough=0, spreading=2),

@@ -13,8 +13,8 @@ from random import Random
 import pyarrow as pa
 
 from bigjoin.languages import parse
+from tests.executions import plain
 from tests.oracles import naive
-from tests.treatments import plain
 
 IDS = [[-3, 0, 7, 12, 100], ["a", "B", "é", "zz"], [30, 10, 20], [1, 2]]
 FLAGS = [(), (), (), (), ("distinct",), ("distinct",), ("unique",), ("unique",), ("induced",), ("unique", "induced")]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bigjoin.cli.options import Options, _settings
-from bigjoin.spark.jvm import SECRET, redacted
+from bigjoin.spark.jvm import SECRET_KEY, redacted
 from tests.test_cli import BIGJOIN, refused, run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
@@ -65,8 +65,8 @@ def test_secrets_are_known_by_their_keys():
         "spark.x.accessKey",
         "a.TOKEN",
     ]
-    assert all(map(SECRET.search, keys))
-    assert not any(map(SECRET.search, ["spark.authenticate", "spark.executor.memory", "spark.master"]))
+    assert all(map(SECRET_KEY.search, keys))
+    assert not any(map(SECRET_KEY.search, ["spark.authenticate", "spark.executor.memory", "spark.master"]))
     told = redacted("no such b5d: c7e, b5d", {"spark.authenticate.secret": "b5d", "spark.app.name": "c7e", "a.token": ""})
     assert told == "no such ***: c7e, ***"
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bigjoin.compiled import loops
 from bigjoin.compiled.loops import Counting, Listing
 from bigjoin.index.phase import Phase
 from bigjoin.index.runs import Delta, combined, to_merge
 from bigjoin.index.versions import Versions
 from bigjoin.indexing import build_index
-from bigjoin.join import compiled
 from bigjoin.join.bind import bind, result_columns
 from bigjoin.join.changes import Signed, changed
 from bigjoin.join.generic_join import GenericJoin
@@ -30,9 +30,9 @@ from bigjoin.query.nest import nest_of
 from bigjoin.query.read import Version
 from bigjoin.query.statistics import assumed_graph
 from tests.dataflow import Balanced, Simulated
+from tests.executions import interpreted, plain
 from tests.oracles import naive
 from tests.test_properties import ordered, rules
-from tests.treatments import interpreted, plain
 
 brief = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 FLAGS = [(), ("distinct",), ("unique",), ("induced",), ("unique", "induced")]
@@ -119,7 +119,7 @@ def on_batches(dq, phase, size, *, listing):
 
 def by_loops(dq, phase, size, *, listing):
     term = nest_of(dq.plan)
-    with mock.patch.object(compiled, "load", interpreted):
+    with mock.patch.object(loops, "load", interpreted):
         if not listing:
             counting = Counting(term, dq.plan.query, phase)
             return counting.count(counting.ranges(3))
@@ -130,7 +130,7 @@ def by_loops(dq, phase, size, *, listing):
 def by_nests(counted, epochs):
     """What delta queries come to by the nests that count them, which are divided together."""
     found: Counter = Counter()
-    with mock.patch.object(compiled, "load", interpreted):
+    with mock.patch.object(loops, "load", interpreted):
         for signed, phase in epochs.phases(counted):
             for term in signed.dq.nests.terms:
                 counting = Counting(term, signed.dq.nests.query, phase)

@@ -23,6 +23,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from bigjoin.compiled import loops
 from bigjoin.errors import BigjoinError, OutputError
 from bigjoin.graph import Graph
 from bigjoin.index import writer
@@ -31,7 +32,6 @@ from bigjoin.index.manifest import MANIFEST, read_manifest
 from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
-from bigjoin.join import compiled
 from bigjoin.join.changes import CHANGE_COLUMN
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan
@@ -41,9 +41,9 @@ from bigjoin.streaming.compaction import without_runs
 from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.update_files import watch_folder
 from bigjoin.streaming.watched import Watched
+from tests.executions import interpreted, plain, total
 from tests.oracles import naive
 from tests.test_cli import BIGJOIN, refused, run, run_here
-from tests.treatments import interpreted, plain, total
 
 TRIANGLE = "q(a, b, c) := edge(a, b), edge(b, c), edge(a, c)"
 OPEN = "open(a, b, c) := edge(a, b), edge(b, c), not edge(a, c), a != c"
@@ -206,7 +206,7 @@ class Place:
         name, ratio = "MIN_COMPACTED_TUPLES", "COMPACTION_RATIO"
         limits = {name: 0, ratio: 1 << 40} if self.scenario.compacts else {name: compaction.MIN_COMPACTED_TUPLES}
         with (
-            mock.patch.object(compiled, "load", interpreted),
+            mock.patch.object(loops, "load", interpreted),
             mock.patch.object(writer, "in_threads", in_turn),
             mock.patch.multiple(compaction, **limits),
         ):

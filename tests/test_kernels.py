@@ -156,6 +156,8 @@ def test_again_with_bounds_checked_and_without_the_jit(setting, tmp_path):
         "tests/test_cases.py",
         "-m",
         "not spark",
+        "-k",
+        "test_kernels or batches-7 or nests or machine-code or heavy-light-7 or balanced-7",  # which call every kernel
     ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

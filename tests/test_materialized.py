@@ -17,20 +17,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bigjoin as bj
+from bigjoin.compiled import loops
 from bigjoin.errors import IndexFormatError, QueryError
 from bigjoin.index.directory import Index
 from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import vacuum, verify
 from bigjoin.indexing import build_index
-from bigjoin.join import compiled
 from bigjoin.join.bind import bind
 from bigjoin.languages import parse
 from bigjoin.materialize import materialize
 from bigjoin.planner import count_plan, plan
+from tests.executions import factorized, interpreted, locally, plain
 from tests.oracles import naive
 from tests.test_cli import refused, run_here
 from tests.test_properties import index_of, ordered, questions, thorough
-from tests.treatments import factorized, interpreted, locally, plain
 
 materializing = sys.modules["bigjoin.materialize"]
 
@@ -60,7 +60,7 @@ OTHERS = (
 
 def stored(index, name, text, part=1000, **flags):
     """The index with a materialised relation, made without compiling anything."""
-    with mock.patch.object(compiled, "load", interpreted), mock.patch.object(materializing, "SEED_RANGES", 3):
+    with mock.patch.object(loops, "load", interpreted), mock.patch.object(materializing, "SEED_RANGES", 3):
         return materialize(index, {name: parse(text, **flags)}, in_turn, part=part)
 
 
@@ -203,7 +203,7 @@ def test_a_version_that_was_opened_stays_as_it_is(clustered):
 
 def test_a_copy_finds_what_was_stored_again(clustered, tmp_path):
     index = stored(stored(clustered, "tri", "triangle"), "m", "m(a, b) := edge(a, b), a < 5", distinct=True)
-    with mock.patch.object(compiled, "load", interpreted):
+    with mock.patch.object(loops, "load", interpreted):
         dealt = build_index(index.path, tmp_path / "dealt", shards=3)
     tuples = {name: relation.tuples for name, relation in index.statistics.relations.items()}
     assert {name: relation.tuples for name, relation in dealt.statistics.relations.items()} == tuples

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bigjoin.compiled import loops, set_source
 from bigjoin.compiled.count_source import CountSource
 from bigjoin.compiled.loops import Counting
 from bigjoin.indexing import build_index
-from bigjoin.join import compiled, set_source
 from bigjoin.join.bind import bind
 from bigjoin.join.generic_join import GenericJoin
 from bigjoin.join.seeds import equal_ranges
@@ -27,7 +27,7 @@ from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.planner.estimate import Estimate
 from bigjoin.planner.sum_nests import MAX_SEARCHED_PARTS, Sums
 from bigjoin.query.statistics import assumed_graph
-from tests.treatments import factorized, interpreted, listed, total
+from tests.executions import factorized, interpreted, listed, total
 
 sum_nests = sys.modules["bigjoin.planner.sum_nests"]
 DIRECTED, UNDIRECTED = assumed_graph(symmetric=False), assumed_graph(symmetric=True)
@@ -141,7 +141,7 @@ def test_counts_beyond_64_bits_are_those_of_the_plain_way(tmp_path):
     query = parse("8-star")
     plan = count_plan(query, index.statistics)
     counting = Counting(plan.terms[0], query, index)
-    with mock.patch.object(compiled, "load", interpreted):
+    with mock.patch.object(loops, "load", interpreted):
         assert counting._count_by_primes(counting.ranges(2), 10**30) == counting.count(counting.ranges(2))
         assert counting.count(counting.ranges(2)) == sum(d**8 for d in degrees)
     assert "prime" in CountSource(plan.terms[0], counting.binder, modular=True).function()
@@ -153,7 +153,7 @@ def test_the_bound_on_a_count_is_close_enough_to_add_up_in_64_bits(name, tmp_pat
     index, _ = star(2000, tmp_path)
     for query in (parse(name), parse(name, unique=True)):
         for term in count_plan(query, index.statistics).terms:
-            assert Counting(term, query, index)._bounds()[0] < compiled.MAX_INT64_COUNT
+            assert Counting(term, query, index)._bounds()[0] < loops.MAX_INT64_COUNT
 
 
 def test_a_long_path_is_counted_by_values_that_are_kept(tmp_path):
@@ -238,7 +238,7 @@ def test_any_choice_of_the_planner_counts_the_same(name, directed, tmp_path):
             assert total(chosen, index, 3) == wanted, str(chosen)
             for term in chosen.terms:
                 counting = Counting(term, query, index)
-                with mock.patch.object(compiled, "load", interpreted):
+                with mock.patch.object(loops, "load", interpreted):
                     each, whole = counting._bounds()
                     counts = [counting.count([(n, n + 1, 0, 1 << 60)]) for n in range(12)]
                     assert max(counts) <= each, str(chosen)
@@ -261,7 +261,7 @@ def test_ranges_cut_hubs_and_cover_all_seeds_once(tmp_path):
     index = build_index(table, tmp_path / "index", shards=3)
     query = parse("triangle")
     counting = Counting(count_plan(query, index.statistics).terms[0], query, index)
-    with mock.patch.object(compiled, "load", interpreted):
+    with mock.patch.object(loops, "load", interpreted):
         whole = counting.count(counting.ranges(1))
         for parts in (2, 5, 64):
             ranges = counting.ranges(parts)

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pytest
 
 import bigjoin as bj
+from bigjoin.compiled import loops, source_text
 from bigjoin.explain import explain
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
-from bigjoin.join import compiled, source_text
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
 from bigjoin.query.statistics import assumed_graph
@@ -36,9 +36,9 @@ from bigjoin.streaming.find import Execution
 from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.window import Window
+from tests.executions import interpreted, total
 from tests.questions import Question, flattened
 from tests.test_updates import LENGTH, Model
-from tests.treatments import interpreted, total
 
 QUESTIONS = range(12)
 """Of each static path. The loops are run as plain Python, the kernels that they call are compiled."""
@@ -51,7 +51,7 @@ JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 
 @pytest.fixture
 def loops_as_python(monkeypatch):
-    monkeypatch.setattr(compiled, "load", interpreted)
+    monkeypatch.setattr(loops, "load", interpreted)
 
 
 def on_batches(monkeypatch):
@@ -237,7 +237,7 @@ def test_what_there_is_to_look_at_decides_how_delta_queries_are_run(monkeypatch)
 
 
 def test_a_count_that_is_too_much_for_batches_goes_on_as_loops(monkeypatch):
-    monkeypatch.setattr(compiled, "load", interpreted)
+    monkeypatch.setattr(loops, "load", interpreted)
     monkeypatch.setattr(find, "MAX_PREFIXES_ON_BATCHES", 10)
     graph = bj.Graph(pa.table({"src": [0] * 20, "dst": list(range(1, 21))}))
     epoch = graph.apply(pa.table({"src": [0], "dst": [21], "op": ["+"]}), "4-star", listing=False)

@@ -16,8 +16,8 @@ from bigjoin.languages import parse
 from bigjoin.planner import count_plan, plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.planner.estimate import Estimate
+from tests.executions import factorized, locally, plain, total
 from tests.oracles import duckdb, naive
-from tests.treatments import factorized, locally, plain, total
 
 NAMES = "abcdef"
 OPERATORS = ("<", "<=", ">", ">=", "=", "!=")

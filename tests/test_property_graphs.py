@@ -30,8 +30,8 @@ from bigjoin.planner.agm import agm_bound
 from bigjoin.query.read import Read
 from bigjoin.query.statistics import ListStatistics, RelationStatistics, Statistics
 from bigjoin.query.terms import Property
+from tests.executions import locally, plain
 from tests.oracles import naive
-from tests.treatments import locally, plain
 
 IDS = [30, 10, 20, 40]
 MAY, NOON, JUNE = datetime(2024, 5, 1), datetime(2024, 5, 1, 12), datetime(2024, 6, 1)
@@ -342,33 +342,6 @@ def rows_of(text, graph, **flags):
     return sorted(locally(bind(plan(query, graph.statistics), graph), graph, batch_size=1000, parts=1))
 
 
-def test_a_pair_is_one_match_and_its_edges_are_several():
-    graph = example()
-    assert rows_of("q(a,b) := pays(a,b)", graph) == [(10, 20), (20, 30), (30, 10)]
-    assert rows_of("q(a,b,e) := pays(a,b,e)", graph) == [(10, 20, 0), (10, 20, 1), (20, 30, 2), (30, 10, 3)]
-    twice = "q(a,b,e,f) := pays(a,b,e), pays(a,b,f)"
-    assert len(rows_of(twice, graph)) == 6
-    assert rows_of(twice, graph, distinct=True) == [(10, 20, 0, 1), (10, 20, 1, 0)]
-    assert len(rows_of(twice, graph, unique=True)) == 1
-    assert rows_of("q(e, a, e.name, b, a.id) := pays(a,b,e), person(a)", graph) == [(0, 10, "", 20, 10), (1, 10, "x", 20, 10)]
-
-
-def test_an_id_column_of_the_source_is_a_property():
-    graph = example()
-    graph.columns["pays edge"]["id"] = pa.chunked_array([pa.array([7, 7, 8, 9])])
-    assert rows_of("q(a,b,e,e.id) := pays(a,b,e), e.id = 7, e.id != e", graph) == [(10, 20, 0, 7), (10, 20, 1, 7)]
-
-
-def test_equal_properties_do_not_make_values_equal_nor_different_ones_keep_them_apart():
-    graph = example(pays=[(10, 10), (10, 20)], likes=[(10, 10), (10, 20), (20, 10), (20, 20)])
-    graph.values["vertex"] = {"age": [1, 1, 1, 1], "big": [2, 2, 2, 2]}
-    graph.values["pays edge"] = {}
-    text = "q(a,b) := likes(a,b), a.age {} b.{}"
-    assert rows_of(text.format("<", "big"), graph, distinct=True) == [(10, 20), (20, 10)]
-    assert rows_of(text.format("<=", "age"), graph, distinct=True) == [(10, 20), (20, 10)]
-    assert rows_of(text.format("!=", "age"), graph, distinct=True) == []
-
-
 @pytest.mark.parametrize("condition", ["a.name != c.name", "a.name != c.name, a != c", "a.age < c.age, a < c", "a.age = c.age"])
 def test_counting_tells_late_filters_apart(condition):
     """The last step of a path reads only its middle: what compares the ends is looked at last, here while counting."""
@@ -417,113 +390,6 @@ def test_plans_bind_edge_ids_after_their_ends(text, flags, wanted):
     sizes = {"vertex": 100, "pays edge": 3 * len(many)}
     known = replace(statistics, relations={**statistics.relations, "pays": pays}, domains=sizes)
     assert str(plan(parse(text, **flags), known)) == wanted
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "q(a,b,e) := pays(a,b,e), e.tme > 5",
-            "'e' has no property 'tme'\n"
-            "  q(a,b,e) := pays(a,b,e), e.tme > 5\n"
-            "                           ^^^^^\n"
-            "hint: did you mean 'time'?",
-        ),
-        (
-            "q(a,b,e,e.foo) := pays(a,b,e)",
-            "'e' has no property 'foo'\n"
-            "  q(a,b,e,e.foo) := pays(a,b,e)\n"
-            "          ^^^^^\n"
-            "hint: its properties are age (int32), name (string), time (timestamp[us]), flag (bool)",
-        ),
-        (
-            "q(a,b) := pays(a,b), a.time > 5",
-            "'a' has no property 'time'\n"
-            "  q(a,b) := pays(a,b), a.time > 5\n"
-            "                       ^^^^^^\n"
-            "hint: edges have it: name one, as in pays(a, b, e), and write e.time",
-        ),
-        (
-            "q(a,b,e) := pays(a,b,e), e.age > 'x'",
-            "'x' is text, but e.age is int32\n"
-            "  q(a,b,e) := pays(a,b,e), e.age > 'x'\n"
-            "                           ^^^^^^^^^^^\n"
-            "hint: write e.age > 5",
-        ),
-        (
-            "q(a,b,e) := pays(a,b,e), 5 < e.name",
-            "5 is a number, but e.name is string\n"
-            "  q(a,b,e) := pays(a,b,e), 5 < e.name\n"
-            "                           ^^^^^^^^^^\n"
-            'hint: write e.name > "5"',
-        ),
-        (
-            "q(a,b,e) := pays(a,b,e), e.flag = 1",
-            "1 is a number, but e.flag is bool\n"
-            "  q(a,b,e) := pays(a,b,e), e.flag = 1\n"
-            "                           ^^^^^^^^^^\n"
-            "hint: write e.flag = true",
-        ),
-        (
-            "q(a,b,e) := pays(a,b,e), e.time > 'yesterday'",
-            "'yesterday' is no ISO date or time, but e.time is timestamp[us]\n"
-            "  q(a,b,e) := pays(a,b,e), e.time > 'yesterday'\n"
-            "                           ^^^^^^^^^^^^^^^^^^^^\n"
-            'hint: write e.time > "2024-05-31" or "2024-05-31 12:30:00"',
-        ),
-        (
-            "q(a,b,e) := pays(a,b,e), e.time > a.name",
-            "'e.time > a.name' compares a time (timestamp[us]) with text (string)\n"
-            "  q(a,b,e) := pays(a,b,e), e.time > a.name\n"
-            "                           ^^^^^^^^^^^^^^^\n"
-            "hint: compare numbers with numbers, text with text, times with times",
-        ),
-        (
-            "q(a,b) := pays(a,b), a = true",
-            "true is a truth value, but the ids of 'a' are int64\n"
-            "  q(a,b) := pays(a,b), a = true\n"
-            "                       ^^^^^^^^\n"
-            "hint: write a = 5",
-        ),
-        (
-            "q(a,b,e) := pays(a,b,e), a.id < e.id",
-            "'a < e' compares values of different domains\n"
-            "  q(a,b,e) := pays(a,b,e), a.id < e.id\n"
-            "                           ^^^^^^^^^^^",
-        ),
-        (
-            "q(a,b,e) := likes(a,b,e)",
-            "this index keeps no edge ids for 'likes': it has 2 columns, not 3\n"
-            "  q(a,b,e) := likes(a,b,e)\n"
-            "              ^^^^^^^^^^^^\n"
-            "hint: write likes(a, b), or build the index from a table with further columns or with --parallel "
-            "(parallel=True), which keeps them",
-        ),
-        (
-            "q(a,b,c,d) := pays(a,b,c,d)",
-            "'pays' has 2 columns, and an edge id as one more, not 4\n"
-            "  q(a,b,c,d) := pays(a,b,c,d)\n"
-            "                ^^^^^^^^^^^^^\n"
-            "hint: write pays(a, b), or pays(a, b, e) to name the edge",
-        ),
-        (
-            "q(a,b) := person(a,b)",
-            "'person' has 1 column, not 2\n  q(a,b) := person(a,b)\n            ^^^^^^^^^^^\nhint: write person(a)",
-        ),
-        (
-            "q(a,b,e) := pays(a,b,e), pays(a,e)",
-            "'e' is a pays edge elsewhere, and a vertex here\n"
-            "  q(a,b,e) := pays(a,b,e), pays(a,e)\n"
-            "                           ^^^^^^^^^\n"
-            "hint: use two attributes",
-        ),
-    ],
-)
-def test_mistakes_about_properties_are_shown(text, message):
-    graph = example()
-    with pytest.raises(QueryError) as error:
-        bind(plan(parse(text), graph.statistics), graph)
-    assert str(error.value) == message
 
 
 def test_what_has_no_properties_or_no_order_is_said():

@@ -19,8 +19,8 @@ from bigjoin.join.generic_join import GenericJoin
 from bigjoin.join.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
+from tests.executions import plain
 from tests.oracles import duckdb as oracle
-from tests.treatments import plain
 
 pytestmark = pytest.mark.spark
 
@@ -128,7 +128,7 @@ def test_where_nothing_is_published_two_plans_and_duckdb_agree(shared_data, trut
     src, dst = (pa.array([edge[i] for edge in sorted(edges)]) for i in (0, 1))
     index = build_index(pa.table({"src": src, "dst": dst}), tmp_path / "index")
     connection = duckdb.connect()
-    connection.register("edge_", pa.table({"c0": src, "c1": dst}))
+    connection.register("edge_2", pa.table({"c0": src, "c1": dst}))
     for query in (parse(text) for text in ("triangle", "3-cycle", "4-clique", "diamond", "house", "5-clique", "bi-fan")):
         counts = set()
         for order in (None, query.attributes[::-1]):

@@ -18,8 +18,8 @@ from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.query.read import Read
 from bigjoin.query.statistics import RelationStatistics, Statistics
+from tests.executions import locally, plain
 from tests.oracles import naive
-from tests.treatments import locally, plain
 
 ARITY = {"u": 1, "v": 1, "r": 2, "s": 2, "t": 3}
 IDS = [30, 10, 20, 40]

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import bigjoin as bj
+from bigjoin.compiled import loops
 from bigjoin.errors import BigjoinError, QueryError, SourceError
 from bigjoin.index import changing, phase
 from bigjoin.index.changing import ChangingTrie
@@ -24,7 +25,6 @@ from bigjoin.index.version_cache import VersionCache
 from bigjoin.index.writer import locked, verify
 from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
-from bigjoin.join import compiled
 from bigjoin.languages import parse
 from bigjoin.streaming import compaction, find, monitor
 from bigjoin.streaming.compaction import without_runs
@@ -32,8 +32,8 @@ from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.update_files import watch_folder
 from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.window import Window
+from tests.executions import interpreted
 from tests.questions import FLAGS, canonical, draw_rule, matches
-from tests.treatments import interpreted
 
 PAIRS = [
     "q(a,b,c) := edge(a,b), edge(b,c), edge(c,a)",
@@ -212,7 +212,7 @@ def test_histories_are_those_of_the_model(seed, tmp_path, monkeypatch):
     reach = [-1, find.MAX_REACH_ON_BATCHES][seed % 2]  # whether loops find what changes, or batches
     monkeypatch.setattr(find, "MAX_REACH_ON_BATCHES", reach)
     monkeypatch.setattr(compact, "MIN_FORGOTTEN_VERTICES", 0)
-    with mock.patch.object(compiled, "load", interpreted):
+    with mock.patch.object(loops, "load", interpreted):
         follow(seed, tmp_path)
 
 
@@ -220,7 +220,7 @@ def test_histories_are_those_of_the_model(seed, tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_thousands_of_histories_are_those_of_the_model(tmp_path, monkeypatch):
     monkeypatch.setattr(compact, "MIN_FORGOTTEN_VERTICES", 0)
-    with mock.patch.object(compiled, "load", interpreted):
+    with mock.patch.object(loops, "load", interpreted):
         for seed in range(1000, 4000):
             monkeypatch.setattr(compaction, "MIN_COMPACTED_TUPLES", [0, 5, 1 << 16][seed % 3])
             monkeypatch.setattr(find, "MAX_REACH_ON_BATCHES", [-1, 1 << 16][seed % 2])
@@ -231,24 +231,6 @@ def test_thousands_of_histories_are_those_of_the_model(tmp_path, monkeypatch):
 def updates(*rows, **columns):
     table = {name: [row[i] for row in rows] for i, name in enumerate(("src", "dst", "op"))}
     return pa.table(table | columns)
-
-
-def test_an_epoch_says_what_became_of_its_updates():
-    graph = bj.Graph(pa.table({"src": [1, 2], "dst": [2, 3]}))
-    epoch = graph.apply(updates((1, 2, "+"), (9, 9, "-"), (3, 1, "insert"), (2, 3, "delete"), (2, 3, "-1")))
-    assert (epoch.number, epoch.fate.inserted, epoch.fate.deleted) == (1, 1, 1)
-    assert (epoch.fate.present, epoch.fate.absent, epoch.fate.updates) == (1, 2, 5)
-
-
-def test_both_of_one_edge_follow_the_order_that_is_given():
-    graph = bj.Graph(pa.table({"src": [1], "dst": [2]}), directed=False)
-    rows = updates((2, 3, "+"), (3, 2, "-"), (1, 3, "-"), (3, 1, "+"), at=[1, 2, 1, 2])
-    epoch = graph.apply(rows, "q(a,b) := edge(a,b)", order="at")
-    assert sorted(epoch.table.drop_columns("epoch").to_pylist(), key=str) == [
-        {"change": 1, "a": 1, "b": 3},
-        {"change": 1, "a": 3, "b": 1},
-    ]
-    assert (epoch.fate.cancelled, epoch.count) == (2, 4)
 
 
 @pytest.mark.parametrize(
@@ -268,25 +250,6 @@ def test_updates_that_make_no_sense_are_refused_and_change_nothing(table, said):
         graph.apply(table, "q(a,b) := edge(a,b)")
     epoch = graph.apply(updates((2, 1, "+")), "q(a,b) := edge(a,b)", listing=False)
     assert (epoch.number, epoch.created) == (1, 1)
-
-
-def test_a_window_needs_a_column_of_edges():
-    graph = bj.Graph(pa.table({"src": [1], "dst": [2]}))
-    watching = Monitor(graph.index.path, {}, spark=None, initial=lambda *_: 0, window=Window("time", 5))
-    with pytest.raises(BigjoinError, match="no column 'time' to expire by"):
-        watching.apply(updates((1, 2, "+")))
-
-
-def test_relations_are_named_where_there_are_several():
-    edges = {name: pa.table({"src": [1], "dst": [2]}) for name in ("knows", "likes")}
-    graph = bj.Graph(edges)
-    rows = updates((2, 1, "+"), (2, 3, "+"), relation=["likes", "knows"])
-    epoch = graph.apply(rows, "q(a,b) := knows(a,b), likes(b,a)")
-    assert epoch.table.select(["a", "b"]).to_pylist() == [{"a": 1, "b": 2}]
-    with pytest.raises(SourceError, match="has no column 'relation'"):
-        graph.apply(updates((1, 2, "+")))
-    with pytest.raises(SourceError, match="names the relation 'liks'"):
-        graph.apply(updates((1, 2, "+"), relation=["liks"]))
 
 
 def test_stored_results_do_not_outlive_a_change():
@@ -472,15 +435,6 @@ def test_a_function_that_fails_is_told_apart_from_the_index(tmp_path):
     with pytest.raises(BigjoinError, match=r"refuse failed at epoch 1, which is not committed: .*no alarm today"):
         watching(tmp_path / "index").apply(updates((2, 1, "+")), function=refuse)
     assert Index.open(tmp_path / "index").epoch == 0
-
-
-def test_counts_begin_right_where_vertices_have_labels_and_no_edges(tmp_path):
-    nothing = pa.table({"src": pa.array([], pa.int64()), "dst": pa.array([], pa.int64())})
-    build_index(nothing, tmp_path / "index", vertices=pa.table({"id": [1, 2, 3], "label": ["p", "p", None]}))
-    graph = bj.Graph.open(tmp_path / "index")
-    queries = {"alone": "q(a) := p(a), not edge(a,_)", "all": "q(a) := p(a)", "some": "q(a,x) := p(a), optional edge(a,x)"}
-    epoch = graph.apply(updates((2, 3, "+")), queries)
-    assert {name: changes.count for name, changes in epoch.queries.items()} == {"alone": 1, "all": 2, "some": 2}
 
 
 def test_text_of_files_stays_as_it_is_written(tmp_path):

@@ -2,14 +2,16 @@
 
 A query here is plain data: head names, atoms (relation, names, negated) and filters (left, operator, right), where a name is a
 str, a constant is a tuple ("const", value), and a property is a tuple ("property", name, property). A relation whose rows have
-ids holds tuples of both lengths. `domains` says what a name ranges over, where there is more than one domain, and `properties`
-what values have: properties[domain][property][value], None where it is missing.
+ids holds tuples of both lengths. In a negated atom a name may also be None, which stands for anything, or a constant; so it
+may in the atoms (relation, names) of `optional`, whose own names are the last of the head. `domains` says what a name ranges
+over, where there is more than one domain, and `properties` what values have: properties[domain][property][value], None where it
+is missing.
 """
 
 from __future__ import annotations
 
 import operator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import permutations, product
 
@@ -40,6 +42,7 @@ def matches(
     symmetric=False,
     domains=None,
     properties=None,
+    optional=(),
 ):
     """The list of matches as tuples in the order of the head; for `unique`, the smallest of each class."""
     relations = {name: set(map(tuple, tuples)) for name, tuples in relations.items()}
@@ -51,23 +54,70 @@ def matches(
             here = {t[column] for t in relations[relation] if len(t) == len(names)}
             values[name] = values[name] & here if name in values else here
     domains = domains or dict.fromkeys(head)
+    names = tuple(name for name in head if name in values)
     found = []
-    for binding in product(*(sorted(values[name]) for name in head)):
-        at = dict(zip(head, binding, strict=True))
-        if injective and len({(domains[n], at[n]) for n in head}) < len(binding):
+    for at in _bindings(relations, names, positive, values):
+        if injective and len({(domains[n], at[n]) for n in names}) < len(names):
             continue
-        if not all((tuple(at[n] for n in names) in relations[r]) != negated for r, names, negated in atoms):
+        if any(_tuples(relations[r], names, at) for r, names, negated in atoms if negated):
             continue
         known = at, domains, properties
         if not all(_holds(_value(left, *known), op, _value(right, *known)) for left, op, right in filters):
             continue
-        if induced and _extra(relations, positive, head, at, symmetric, domains):
+        if induced and _extra(relations, positive, names, at, symmetric, domains):
             continue
-        found.append(binding)
+        found += (tuple(whole[name] for name in head) for whole in _with_optional(relations, optional, at))
     if unique:
         group = automorphisms(head, atoms, filters, symmetric=symmetric, induced=induced)
         found = sorted({min(tuple(b[i] for i in p) for p in group) for b in found})
     return found
+
+
+def _bindings(relations, names, atoms, values, at=None):
+    """Every binding of the names that satisfies the atoms; an atom is tested as soon as all its names are bound."""
+    at = at or {}
+    if len(at) == len(names):
+        yield at
+        return
+    name = names[len(at)]
+    known = {*at, name}
+    due = [(r, asked) for r, asked, _ in atoms if name in asked and known.issuperset(asked)]
+    for value in sorted(values[name], key=repr):
+        longer = {**at, name: value}
+        if all(tuple(longer[n] for n in asked) in relations[r] for r, asked in due):
+            yield from _bindings(relations, names, atoms, values, longer)
+
+
+def _tuples(relation, names, at):
+    """The tuples of a relation that agree with a binding; what it does not bind is free, but one name is one value."""
+    found = []
+    for row in relation:
+        own = {}
+        if len(row) == len(names) and all(_agrees(name, value, at, own) for name, value in zip(names, row, strict=True)):
+            found.append(own)
+    return found
+
+
+def _agrees(name, value, at, own):
+    if name is None:
+        return True
+    if isinstance(name, tuple):
+        return _holds(value, "=", name)
+    return at[name] == value or at[name] is value if name in at else own.setdefault(name, value) == value
+
+
+def _with_optional(relations, optional, at):
+    """The binding with every combination of what optional atoms add to it, or NULL where one has nothing to add."""
+    choices = []
+    for relation, names in optional:
+        own = {name: None for name in names if isinstance(name, str) and name not in at}
+        if own:
+            choices.append(_tuples(relations[relation], names, at) or [own])
+    for combination in product(*choices):
+        whole = dict(at)
+        for more in combination:
+            whole |= more
+        yield whole
 
 
 def automorphisms(head, atoms, filters=(), *, symmetric=False, induced=False):
@@ -126,6 +176,7 @@ def _value(side, at, domains, properties):
 
 def _holds(left, op, right):
     """Whether a comparison holds: never with what is missing; a constant is read as what it is compared with."""
+    left, right = _moment(left), _moment(right)
     if isinstance(left, tuple):
         left = _as(left[1], right)
     elif isinstance(right, tuple):
@@ -142,3 +193,10 @@ def _as(constant, value):
         moment = datetime.fromisoformat(constant)
         return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     return Decimal(repr(constant)) if isinstance(value, Decimal) else constant
+
+
+def _moment(value):
+    """A date or a time as a time without a zone, which is UTC; other values as they are."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    return datetime(value.year, value.month, value.day) if isinstance(value, date) else value

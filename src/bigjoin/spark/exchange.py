@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from bigjoin.dataflow.blocks import Block, Spread, join, pack, pieces, route, unpack
 from bigjoin.spark.session import OWN
-from bigjoin.spark.tasks import settle
+from bigjoin.spark.tasks import freeze_modules
 
 RECEIPT = -1
 """In the place of a visit's number: what a task has done, on its way to the driver."""
@@ -130,7 +130,7 @@ def exchange(
     """Return the rows of the last stage: each task begins with its number, and what it gives travels from stage to stage."""
 
     def begin(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from first(number)
@@ -144,7 +144,7 @@ def exchange(
 
 def _settled(stage: Stage) -> Stage:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         yield from stage(batches)
 
     return run

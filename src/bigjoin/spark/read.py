@@ -22,7 +22,7 @@ from bigjoin.ingest.scan import gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, edge_columns, typed_columns
 from bigjoin.ingest.text import Fault, Findings, Heading, TextSplit, unreadable
 from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
-from bigjoin.spark.tasks import decode, encode, settle
+from bigjoin.spark.tasks import decode, encode, freeze_modules
 from bigjoin.storage.arrays import new_file, write_table
 
 _REPLACEMENT = "\ufffd".encode()
@@ -59,7 +59,7 @@ def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -
     chosen = renamed.select(*(f"c{whole.names.index(name)}" for name in columns))
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         for table in gathered((batch.rename_columns(schema.names).cast(schema) for batch in batches), PART_SIZE):
             file = new_file(str(folder), "rows", ".arrow")
             write_table(table, file)
@@ -106,7 +106,7 @@ def _read_text(spark: SparkSession, source: str) -> DataFrame:
     layout = TextSplit(source, "", heading.separator, places, 2, heading.width)
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         for text in map(_text, batches):
             yield pa.RecordBatch.from_pydict({"found": [encode(layout.look(text, 0, _unreadable(text)))]})
 
@@ -118,7 +118,7 @@ def _read_text(spark: SparkSession, source: str) -> DataFrame:
     typed = replace(layout, schema=pa.schema([("src", kind), ("dst", kind)]))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         for text in map(_text, batches):
             yield from typed.parse(text)
 

@@ -33,7 +33,7 @@ from bigjoin.query.query import Query
 from bigjoin.spark.matches import file_writer, in_microseconds, schema_of
 from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.stream import PIECE, make_room
-from bigjoin.spark.tasks import settle
+from bigjoin.spark.tasks import freeze_modules
 
 RANGES_PER_TASK = 32
 """Ranges dealt to each task: the estimate looks one step ahead, and many small ranges even out what it does not see."""
@@ -196,7 +196,7 @@ def _run(spark: SparkSession, tasks: int, task: Task, schema: StructType) -> Dat
     """Run a number of tasks; the row that reaches a task says which it is, not its partition."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from task(number)

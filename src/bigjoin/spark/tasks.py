@@ -88,7 +88,7 @@ def _result_type(stage: Callable[..., Any]) -> Any:
     return typing.get_type_hints(declared).get("return", Any)
 
 
-def settle() -> None:
+def freeze_modules() -> None:
     """Hide the modules that a worker process has loaded from Python's garbage collector; every task begins with this.
 
     Spark runs the collector after every task, so there is no garbage now. Going through all objects of NumPy, numba and Arrow

@@ -33,10 +33,10 @@ from bigjoin.query.optional import branches
 from bigjoin.query.plan import Extender, Plan, Step
 from bigjoin.query.query import Atom, Query
 from bigjoin.spark.failures import told
-from bigjoin.spark.ingest import runner
 from bigjoin.spark.read import frame_schema, read_frame, spool
 from bigjoin.spark.session import scratch_directory
 from bigjoin.spark.sources import TableLike, given_rows, session_of
+from bigjoin.spark.tasks import runner
 from bigjoin.streaming.compaction import settled
 from bigjoin.verbs import Verbs
 

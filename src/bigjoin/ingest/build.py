@@ -160,7 +160,7 @@ def _build(
 ) -> Manifest:
     *of_relations, of_vertices = ([c for c in chunks if c.table == n] for n in range(len(blueprint.relations) + 1))
     named = {relation.name: mine for relation, mine in zip(blueprint.relations, of_relations, strict=True)}
-    parts = assembly.distinct_edges(named, ids.size)
+    parts = assembly.distinct_edges(named)
     assembly.progress("ranking vertices")
     degrees = ((map_array(part.ends), map_array(part.counts)) for mine in parts.values() for part in mine)
     listed = (chunk.tuples((VERTEX,)).columns()[0] for chunk in of_vertices)

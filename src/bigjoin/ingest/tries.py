@@ -19,19 +19,7 @@ from bigjoin.index.entries import Columns, LevelEntry, OrderEntry
 from bigjoin.index.run import Run
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import BLOCK, Level, Trie, list_statistics
-from bigjoin.ingest.sorting import (
-    Cut,
-    PairKeys,
-    SortedKeys,
-    cut,
-    key_type,
-    merge,
-    pack,
-    position,
-    run_in_groups,
-    unpack,
-    write_sorted,
-)
+from bigjoin.ingest.sorting import Cut, KeyPart, SortedKeys, cut, key_type, pack, position, run_in_groups, unpack, write_sorted
 from bigjoin.storage.arrays import create_array, map_array, write_slice
 
 
@@ -139,7 +127,7 @@ class TrieWriter:
         """Write levels of as many tries, whose tuples are in chunks."""
         placing = [[(level, chunk) for chunk in mine] for level, mine in zip(levels, chunks, strict=True)]
         placed = run_in_groups(self.run, PlaceTuples(self.exchange), placing)
-        merging = [[] if level.distinct else _parts(files, self.part) for level, files in zip(levels, placed, strict=True)]
+        merging = [[] if level.distinct else cut(files, self.part) for level, files in zip(levels, placed, strict=True)]
         merged = run_in_groups(self.run, MergeSorted(self.exchange), merging)
         distinct = (files if level.distinct else fewer for level, files, fewer in zip(levels, placed, merged, strict=True))
         parts = [self._level_parts(level, files) for level, files in zip(levels, distinct, strict=True)]
@@ -151,9 +139,9 @@ class TrieWriter:
         """Create the files of a level; return the parts of its distinct keys, and where each begins among all."""
         create_array(level.offsets, np.dtype(np.int64), level.nodes + 1)
         create_array(level.values, self.kind, sum(file.rows for file in files))
-        parts = _parts(files, self.part)
+        parts = cut(files, self.part)
         firsts = np.zeros(len(parts), np.int64)
-        for file in parts[0].files if parts else ():
+        for file, _ in parts[0].files if parts else ():
             keys = map_array(file)
             firsts += [position(keys, part.low) for part in parts]
         return [(level, part, int(first)) for part, first in zip(parts, firsts, strict=True)]
@@ -182,24 +170,6 @@ class TrieWriter:
         """Return a trie that was written, whose first column has a domain of `size` codes."""
         levels = (Level(map_array(self._path(level.offsets)), map_array(self._path(level.values))) for level in order.levels)
         return Trie(tuple(levels), shards=Shards(self.shards, size))
-
-
-@dataclass(frozen=True)
-class KeyPart:
-    """The keys of sorted files between two cuts."""
-
-    files: tuple[str, ...]
-    low: Cut
-    high: Cut
-
-    def merged(self) -> PairKeys:
-        """Return the keys, sorted."""
-        return merge(self.files, self.low, self.high)
-
-
-def _parts(files: Sequence[SortedKeys], part: int) -> list[KeyPart]:
-    names = tuple(file.file for file in files if file.rows)
-    return [KeyPart(names, low, high) for low, high in cut(files, part)]
 
 
 @dataclass(frozen=True)

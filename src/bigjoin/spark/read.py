@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
-from bigjoin.ingest.scan import gathered
+from bigjoin.ingest.scan import Scan, ScannedChunk, ScannedTable, gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, edge_columns, typed_columns
 from bigjoin.ingest.text import Fault, Findings, Heading, TextSplit, unreadable
 from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
@@ -83,6 +83,19 @@ def frame_table(
         raise SourceError(f"{source} has two columns called {twice!r}, to Spark: rename one of them")
     selected = frame.select(*(F.col(_quoted(name)).alias(end) for name, end in zip(names, schema.names, strict=True)))
     return Table(source, names[: len(kind.ends)], schema, (), may_be_empty=True), selected
+
+
+def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Schema) -> list[ScannedChunk]:
+    """Scan a DataFrame, partition by partition, in tasks of its own session: its rows never come to the driver."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Spark gives times in the session's zone, and text with 32-bit or 64-bit offsets.
+        for chunk in scan.chunks(table, (batch.cast(schema) for batch in batches)):
+            yield pa.RecordBatch.from_pydict({"chunk": [encode(chunk)]})
+
+    with reading(table.source):
+        rows = frame.mapInArrow(write, "chunk string").toArrow()
+    return [decode(ScannedChunk, chunk) for chunk in rows["chunk"].to_pylist()]
 
 
 def _arrow_type(field: T.StructField) -> pa.DataType:

@@ -1,4 +1,8 @@
-"""Run a stage in Spark's tasks, an item each: how stages that work on files become a Spark job."""
+"""Run a stage in Spark's tasks, an item each: how stages that work on files become a Spark job.
+
+Between the stages of a build, data travels in files of the build's own folder, which every executor must see anyway, as it is
+where the index will be.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bigjoin import errors
+from bigjoin.index.run import Run
 from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.session import parallelism
@@ -68,6 +73,11 @@ def run_tasks(
         raise getattr(errors, raised.kind)(raised.message)
     kind = _result_type(stage)
     return [decode(kind, result) for result in rows["result"].to_pylist()]
+
+
+def runner(spark: SparkSession, share: Callable[[float], None] | None = None) -> Run:
+    """Return a way to run stages in Spark's tasks; `share` is told which share of the items is done."""
+    return partial(run_tasks, spark, progress=share)
 
 
 def encode(value: Any) -> str:

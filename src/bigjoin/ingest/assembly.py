@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,15 +37,6 @@ class Assembly:
         self.exchange = str(self.folder / "exchange")
         self.relations: dict[str, RelationEntry] = {}
         self.domains: dict[str, DomainEntry] = {}
-
-    @contextmanager
-    def exchanging(self) -> Iterator[None]:
-        """Create the folder for files that travel between stages, and remove it afterwards."""
-        Path(self.exchange).mkdir()
-        try:
-            yield
-        finally:
-            shutil.rmtree(self.exchange, ignore_errors=True)
 
     def name(self, file: Path) -> str:
         """Return a file as the manifest names it."""

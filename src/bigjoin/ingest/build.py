@@ -36,7 +36,7 @@ from bigjoin.ingest.ids import MergedIds
 from bigjoin.ingest.numbering import number_values
 from bigjoin.ingest.scan import IdSpace, Scan, ScannedChunk, ScannedTable, rank_chunks, scan_splits
 from bigjoin.ingest.table import Table
-from bigjoin.ingest.tries import TrieWriter, TupleChunk
+from bigjoin.ingest.tries import TrieWriter, TupleChunk, exchange_in
 from bigjoin.ingest.vertices import write_vertices
 from bigjoin.storage.arrays import map_array, write_table
 
@@ -140,7 +140,7 @@ def build(
     `scan_others` scans tables that have no splits.
     """
     assembly = Assembly(folder, run, progress, directed=blueprint.directed, shards=blueprint.shards, part=blueprint.part)
-    with assembly.exchanging():
+    with exchange_in(assembly.folder):
         progress("reading edges")
         ids = blueprint.ids()
         scan = Scan(assembly.exchange, {VERTEX: ids}, blueprint.part)

@@ -36,16 +36,10 @@ class DropDuplicates:
 
     def __call__(self, part: KeyPart) -> DistinctEdges:
         major, minor = unpack(unique(part.merged()))
-        ends, counts = _counted(np.sort(np.concatenate([major, minor])))
+        ends, counts = np.unique(np.concatenate([major, minor]), return_counts=True)
         arrays = {"edges": np.stack([major, minor]), "ends": ends, "counts": counts}
         files = {name: save_new(array, self.folder, name) for name, array in arrays.items()}
         return DistinctEdges(**files, rows=len(major), loops=int(np.count_nonzero(major == minor)))
-
-
-def _counted(ordered: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct values of a sorted array, and how often each occurs."""
-    starts = np.flatnonzero(np.append(len(ordered) > 0, ordered[1:] != ordered[:-1]))
-    return ordered[starts], np.diff(np.append(starts, len(ordered)))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ distinct pairs of (place, next column). So one external sort of pairs stores edg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -21,6 +23,17 @@ from bigjoin.index.shards import Shards
 from bigjoin.index.trie import BLOCK, Level, Trie, list_statistics
 from bigjoin.ingest.sorting import Cut, KeyPart, SortedKeys, cut, key_type, pack, position, run_in_groups, unpack, write_sorted
 from bigjoin.storage.arrays import create_array, map_array, write_slice
+
+
+@contextmanager
+def exchange_in(folder: Path) -> Iterator[str]:
+    """Create a folder for files that travel between stages, and remove it afterwards."""
+    exchange = folder / "exchange"
+    exchange.mkdir()
+    try:
+        yield str(exchange)
+    finally:
+        shutil.rmtree(exchange, ignore_errors=True)
 
 
 @dataclass(frozen=True)

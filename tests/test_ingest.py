@@ -29,9 +29,13 @@ from bigjoin.ingest import assembly, table
 from bigjoin.ingest import build as build_module
 from bigjoin.ingest import ids as ids_module
 from bigjoin.ingest.copy import copy
-from bigjoin.ingest.ids import sort_order
+from bigjoin.ingest.ids import MergedIds, sort_order
+from bigjoin.ingest.scan import ScannedChunk
+from bigjoin.ingest.sorting import SortedKeys
+from bigjoin.ingest.text import WIDEST_ID, Fault, Findings
 from bigjoin.languages import parse
 from bigjoin.relations import Relations
+from bigjoin.spark.tasks import decode, encode
 from bigjoin.streaming.monitor import Monitor
 
 KINDS = {
@@ -474,3 +478,29 @@ def test_text_is_sorted_by_code_point(texts, common):
     assert [ids[i] for i in sort_order(pa.array(ids, pa.string()))] == sorted(ids)
     column = pa.array(["?", *ids])[1:]  # a slice, whose offsets do not begin at zero
     assert [ids[i] for i in sort_order(column)] == sorted(ids)
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    [
+        SortedKeys("file", 2, ((0, 1), (2**40, 3)), "ranking"),
+        ScannedChunk(1, 9, 8, 7, SortedKeys("file", 0, ()), "keys", None, {"r.a": "ids"}, {"r.a": "ranks"}),
+        Findings(3, {"wide": Fault(1, 2, "a b c")}, (-WIDEST_ID, WIDEST_ID), (1, 3, 127)),
+        MergedIds("ids", 4, "places", (1, 4)),
+    ],
+    ids=lambda receipt: type(receipt).__name__,
+)
+def test_receipts_of_stages_travel_as_json(receipt):
+    assert decode(type(receipt), encode(receipt)) == receipt
+
+
+def test_what_holds_no_rows_is_refused(tmp_path):
+    with pytest.raises(BigjoinError, match="edges is a int; give a DataFrame, an Arrow table, a pandas frame or a path"):
+        build_index(7, tmp_path / "index")
+
+
+def test_ids_beyond_62_bits_are_read_from_text(tmp_path):
+    rows = [(2**63 - 1, 2**63 - 2), (2**63 - 2, -(2**63)), (5, 2**63 - 1)]
+    (tmp_path / "edges.txt").write_text("\n".join(f"{a} {b}" for a, b in rows))
+    index = build_index(tmp_path / "edges.txt", tmp_path / "index")
+    assert decoded(index, "edge", (0, 1)) == sorted(rows)

@@ -28,9 +28,9 @@ from bigjoin.materialize import check_queries, definitions, store
 from bigjoin.paths import check_regular, is_remote
 from bigjoin.query.query import Query
 from bigjoin.spark.failures import told
-from bigjoin.spark.ingest import runner, scan_frame
-from bigjoin.spark.read import frame_table
+from bigjoin.spark.read import frame_table, scan_frame
 from bigjoin.spark.sources import Session, TableLike, given_rows, session_of
+from bigjoin.spark.tasks import runner
 from bigjoin.streaming.compaction import without_runs
 
 MAX_BYTES_READ_HERE = 1 << 29

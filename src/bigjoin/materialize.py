@@ -6,7 +6,6 @@ index that is built anew or made undirected starts without it, so a stored resul
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from bigjoin.index.entries import ColumnOrder, DefinitionEntry, Manifest, Relati
 from bigjoin.index.manifest import read_manifest
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.writer import writing
-from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk
+from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk, exchange_in
 from bigjoin.join.executable import Range
 from bigjoin.languages import parse
 from bigjoin.planner import plan
@@ -77,20 +76,16 @@ def store(
     for name, query in queries.items():
         index = Index(folder.parent, replace(manifest, identity=uuid.uuid4().hex))
         check_queries({name: query}, index.statistics)
-        exchange = folder / "exchange"
-        exchange.mkdir()
-        try:
+        with exchange_in(folder) as exchange:
             progress(f"finding {name}")
             asked = resolve_relations(query, index.statistics)
             program = ListProgram.of(plan(asked, index.statistics), index)
             ranges = program.bind(index).ranges(SEED_RANGES)
-            found = run(FindTuples(str(exchange), program, index, part), ranges)
-            chunks = tuple(TupleChunk(file) for files in found for file in files)
+            found = run(FindTuples(exchange, program, index, part), ranges)
             progress(f"storing {name}")
-            tries = TrieWriter(folder, str(exchange), run, np.dtype(manifest.codes), manifest.shards, part)
+            tries = TrieWriter(folder, exchange, run, np.dtype(manifest.codes), manifest.shards, part)
+            chunks = tuple(TupleChunk(file) for files in found for file in files)
             entry = _entry(name, asked, query, tries, chunks, index.statistics)
-        finally:
-            shutil.rmtree(exchange, ignore_errors=True)
         manifest = replace(manifest, relations={**manifest.relations, name: entry})
     return manifest
 
@@ -207,8 +202,7 @@ def check_definitions(index: Index) -> Index:
         if (said := entry.definition) is None:
             continue
         try:
-            flags: Any = dict.fromkeys(said.flags, True)
-            query = parse(said.query, **flags)
+            query = _defined(said)
             asked = resolve_relations(query, index.statistics)
             same = _symmetries(asked, index.statistics) if _is_plain(asked) else []
         except (BigjoinError, TypeError, KeyError, ValueError):
@@ -221,9 +215,10 @@ def check_definitions(index: Index) -> Index:
 
 def definitions(index: Index) -> dict[str, Query]:
     """Return the queries whose results an index stores, by relation."""
-    found = {}
-    for name, entry in index.manifest.relations.items():
-        if entry.definition is not None:
-            flags: Any = dict.fromkeys(entry.definition.flags, True)
-            found[name] = parse(entry.definition.query, **flags)
-    return found
+    entries = index.manifest.relations.items()
+    return {name: _defined(entry.definition) for name, entry in entries if entry.definition is not None}
+
+
+def _defined(definition: DefinitionEntry) -> Query:
+    flags: Any = dict.fromkeys(definition.flags, True)
+    return parse(definition.query, **flags)

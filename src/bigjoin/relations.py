@@ -33,10 +33,10 @@ from bigjoin.planner.draft import Draft
 from bigjoin.query.nest import nest_of
 from bigjoin.query.query import Atom, Query
 from bigjoin.spark.failures import told
-from bigjoin.spark.ingest import runner
 from bigjoin.spark.read import frame_schema, read_frame, spool
 from bigjoin.spark.session import scratch_directory
 from bigjoin.spark.sources import TableLike, given_rows, session_of
+from bigjoin.spark.tasks import runner
 from bigjoin.streaming.compaction import without_runs
 from bigjoin.verbs import Verbs
 

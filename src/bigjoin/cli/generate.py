@@ -20,6 +20,7 @@ _IDS = click.option(
     "--ids", type=click.Choice(["int", "string"]), default="int", show_default=True, help="Integers, or text such as v000123."
 )
 _SEED = click.option("--seed", type=int, metavar="N", default=1, show_default=True, help="The same seed, the same edges.")
+_VERTICES = click.option("--vertices", type=int, metavar="N", required=True, help="Vertices.")
 
 
 @click.group()
@@ -67,7 +68,7 @@ def rmat(
 
 @generate.command()
 @_OUT
-@click.option("--vertices", type=int, metavar="N", required=True, help="Vertices.")
+@_VERTICES
 @click.option("--edges", type=int, metavar="M", required=True, help="Distinct edges, without loops.")
 @_SEED
 @_IDS
@@ -97,7 +98,7 @@ def theory(target: Path, stars: str, ids: str, options: Options) -> None:
 @generate.command()
 @_OUT
 @click.option("--kind", type=click.Choice(["funnel", "hubs"]), default="funnel", show_default=True, help="Which skew.")
-@click.option("--vertices", type=int, metavar="N", required=True, help="Vertices.")
+@_VERTICES
 @click.option("--edges", type=int, metavar="M", required=True, help="Distinct edges, those of v* or the hubs included.")
 @click.option("--hubs", type=int, metavar="H", help="Hubs, for --kind hubs [default: 4].")
 @_SEED

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from bigjoin.index.shards import Shards
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.values import take
 from bigjoin.ingest.ids import MergedIds
-from bigjoin.ingest.numbering import DistinctEdges, DropDuplicates, EdgePart, Numbering
+from bigjoin.ingest.numbering import DistinctEdges, DropDuplicates, Numbering
 from bigjoin.ingest.scan import IdSpace, ScannedChunk
 from bigjoin.ingest.sorting import cut, run_in_groups
 from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk
@@ -40,33 +38,19 @@ class Assembly:
         self.relations: dict[str, RelationEntry] = {}
         self.domains: dict[str, DomainEntry] = {}
 
-    @contextmanager
-    def exchanging(self) -> Iterator[None]:
-        """Create the folder for files that travel between stages, and remove it afterwards."""
-        Path(self.exchange).mkdir()
-        try:
-            yield
-        finally:
-            shutil.rmtree(self.exchange, ignore_errors=True)
-
     def name(self, file: Path) -> str:
         """Return a file as the manifest names it."""
         return f"{self.folder.name}/{file.name}"
 
-    def distinct_edges(self, chunks: Mapping[str, Sequence[ScannedChunk]], size: int) -> dict[str, list[DistinctEdges]]:
-        """Return the distinct edges of each relation, whose ends are below `size`."""
+    def distinct_edges(self, chunks: Mapping[str, Sequence[ScannedChunk]]) -> dict[str, list[DistinctEdges]]:
+        """Return the distinct edges of each relation, in parts."""
         self.progress("dropping duplicates")
-        groups = [list(self._edge_parts(mine)) for mine in chunks.values()]
-        found = run_in_groups(self.run, DropDuplicates(self.exchange, size), groups)
-        for file in {file.file for parts in groups for part in parts for file, _ in part.files}:
-            Path(file).unlink()
+        edges = [[chunk.edges for chunk in mine if chunk.edges is not None] for mine in chunks.values()]
+        parts = [cut(files, self.part) for files in edges]
+        found = run_in_groups(self.run, DropDuplicates(self.exchange), parts)
+        for file in (file for files in edges for file in files):
+            Path(file.file).unlink()
         return dict(zip(chunks, found, strict=True))
-
-    def _edge_parts(self, chunks: Sequence[ScannedChunk]) -> Iterator[EdgePart]:
-        found = [(c.edges, c.rankings.get(VERTEX)) for c in chunks if c.edges is not None and c.edges.rows]
-        files = tuple((replace(edges, sample=()), ranking) for edges, ranking in found)
-        for low, high in cut([edges for edges, _ in found], self.part):
-            yield EdgePart(files, low, high)
 
     def write_edges(self, parts: Mapping[str, Sequence[DistinctEdges]], codes: str | None, tries: TrieWriter) -> None:
         """Write the tries of relations: one for each direction, or one that serves for both if edges have none."""

@@ -36,7 +36,7 @@ from bigjoin.ingest.ids import MergedIds
 from bigjoin.ingest.numbering import number_values
 from bigjoin.ingest.scan import IdSpace, Scan, ScannedChunk, ScannedTable, rank_chunks, scan_splits
 from bigjoin.ingest.table import Table
-from bigjoin.ingest.tries import TrieWriter, TupleChunk
+from bigjoin.ingest.tries import TrieWriter, TupleChunk, exchange_in
 from bigjoin.ingest.vertices import write_vertices
 from bigjoin.storage.arrays import map_array, write_table
 
@@ -140,7 +140,7 @@ def build(
     `scan_others` scans tables that have no splits.
     """
     assembly = Assembly(folder, run, progress, directed=blueprint.directed, shards=blueprint.shards, part=blueprint.part)
-    with assembly.exchanging():
+    with exchange_in(assembly.folder):
         progress("reading edges")
         ids = blueprint.ids()
         scan = Scan(assembly.exchange, {VERTEX: ids}, blueprint.part)
@@ -160,7 +160,7 @@ def _build(
 ) -> Manifest:
     *of_relations, of_vertices = ([c for c in chunks if c.table == n] for n in range(len(blueprint.relations) + 1))
     named = {relation.name: mine for relation, mine in zip(blueprint.relations, of_relations, strict=True)}
-    parts = assembly.distinct_edges(named, ids.size)
+    parts = assembly.distinct_edges(named)
     assembly.progress("ranking vertices")
     degrees = ((map_array(part.ends), map_array(part.counts)) for mine in parts.values() for part in mine)
     listed = (chunk.tuples((VERTEX,)).columns()[0] for chunk in of_vertices)

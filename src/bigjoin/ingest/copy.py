@@ -16,7 +16,7 @@ from bigjoin.index.trust import notes_kept, verify_all
 from bigjoin.ingest.assembly import Assembly
 from bigjoin.ingest.scan import ScannedChunk, edge_keys
 from bigjoin.ingest.sorting import run_in_groups, write_sorted
-from bigjoin.ingest.tries import TrieWriter
+from bigjoin.ingest.tries import TrieWriter, exchange_in
 from bigjoin.storage import storage_at
 from bigjoin.storage.arrays import save_new
 
@@ -39,7 +39,7 @@ def copy(
     assembly = Assembly(folder, run, progress, directed=directed, shards=shards, part=part)
     kind = np.dtype(index.manifest.codes)
     tries = TrieWriter(assembly.folder, assembly.exchange, run, kind, shards, part)
-    with assembly.exchanging(), notes_kept(index):
+    with exchange_in(assembly.folder), notes_kept(index):
         progress("reading tuples")
         stored = {name: entry for name, entry in index.manifest.relations.items() if not entry.is_stored_result}
         edges = [name for name, entry in stored.items() if len(entry.domains) == 2]
@@ -47,8 +47,7 @@ def copy(
         found = run_in_groups(run, ReadTuples(assembly.exchange, index, directed), ranges)
         chunks: dict[str, list[ScannedChunk]] = dict(zip(edges, found, strict=True))
         assembly.domains = {name: _link_domain(assembly, index, domain) for name, domain in index.manifest.domains.items()}
-        parts = assembly.distinct_edges(chunks, index.statistics.domains[VERTEX])
-        assembly.write_edges(parts, None, tries)
+        assembly.write_edges(assembly.distinct_edges(chunks), None, tries)
         for name, entry in stored.items():
             if name not in chunks:
                 assembly.relations[name] = _link_list(assembly, index, entry)

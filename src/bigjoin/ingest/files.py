@@ -28,12 +28,12 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def open_edges(source: str, *, columns: Sequence[str] | None = None, properties: bool = True) -> Table:
-    """Return what a file or folder holds as edges: src, dst, and the other columns as properties."""
+    """Return a file or folder as edges: src, dst, and the other columns as properties."""
     return open_files(source, EDGES, columns=columns, properties=properties)
 
 
 def open_vertices(source: str, *, columns: Sequence[str] | None = None) -> Table:
-    """Return what a file or folder holds as vertices: id, and the other columns as properties."""
+    """Return a file or folder as vertices: id, and the other columns as properties."""
     return open_files(source, VERTICES, columns=columns)
 
 

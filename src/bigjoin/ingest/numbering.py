@@ -10,20 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
-from bigjoin.ingest.sorting import Cut, PairKeys, SortedKeys, between, key_type, pack, unique, unpack
-from bigjoin.storage.arrays import map_array, save_new, zeros_on_disk
+from bigjoin.ingest.sorting import KeyPart, key_type, pack, unique, unpack
+from bigjoin.storage.arrays import save_new, zeros_on_disk
 
 MAX_VERTICES_IN_MEMORY = 1 << 24
 """More vertices are numbered in mapped files, which the system may write out."""
-
-
-@dataclass(frozen=True)
-class EdgePart:
-    """The edges of a relation between two cuts, in sorted files; one with places instead of ranks has a file of their ranks."""
-
-    files: tuple[tuple[SortedKeys, str | None], ...]
-    low: Cut
-    high: Cut
 
 
 @dataclass(frozen=True)
@@ -39,43 +30,16 @@ class DistinctEdges:
 
 @dataclass(frozen=True)
 class DropDuplicates:
-    """Stage: merge a part of a relation's edges, whose ranks are below `size`, into distinct ones; count those at each end."""
+    """Stage: merge a part of a relation's edges into distinct ones, and count those at each end."""
 
     folder: str
-    size: int
 
-    def __call__(self, part: EdgePart) -> DistinctEdges:
-        keys = np.concatenate([self._slice(file, ranking, part) for file, ranking in part.files])
-        keys.sort()
-        major, minor = unpack(unique(keys))
-        ends, counts = _counted(np.sort(np.concatenate([major, minor])))
+    def __call__(self, part: KeyPart) -> DistinctEdges:
+        major, minor = unpack(unique(part.merged()))
+        ends, counts = np.unique(np.concatenate([major, minor]), return_counts=True)
         arrays = {"edges": np.stack([major, minor]), "ends": ends, "counts": counts}
         files = {name: save_new(array, self.folder, name) for name, array in arrays.items()}
         return DistinctEdges(**files, rows=len(major), loops=int(np.count_nonzero(major == minor)))
-
-    def _slice(self, file: SortedKeys, ranking: str | None, part: EdgePart) -> PairKeys:
-        """Return the edges of a file between two cuts, as ranks."""
-        keys = map_array(file.file)
-        if ranking is None:
-            return between(keys, part.low, part.high)
-        ranks = map_array(ranking)
-        major, minor = unpack(between(keys, _placed(ranks, part.low), _placed(ranks, part.high)))
-        return pack(ranks[major], ranks[minor], key_type(self.size))
-
-
-def _placed(ranks: NDArray[Any], bound: Cut) -> Cut:
-    """Return a cut between ranks as one between the places of a dictionary, whose ranks these are."""
-    if bound is None:
-        return None
-    major, minor = (int(place) for place in np.searchsorted(ranks, np.array(bound, ranks.dtype)))
-    known = major < len(ranks) and int(ranks[major]) == bound[0]
-    return major, minor if known else 0
-
-
-def _counted(ordered: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct values of a sorted array, and how often each occurs."""
-    starts = np.flatnonzero(np.append(len(ordered) > 0, ordered[1:] != ordered[:-1]))
-    return ordered[starts], np.diff(np.append(starts, len(ordered)))
 
 
 @dataclass(frozen=True)

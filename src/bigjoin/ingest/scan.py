@@ -171,7 +171,7 @@ def rank_chunks(
         chunk = chunks[number]
         edges = chunk.edges
         if edges is not None and edges.rows:
-            edges = replace(edges, sample=pairs_of(*map_array(ranking)[np.array(edges.sample).T]))
+            edges = replace(edges, sample=pairs_of(*map_array(ranking)[np.array(edges.sample).T]), ranking=ranking)
         ranked[number] = replace(chunk, edges=edges, rankings={**chunk.rankings, domain: ranking})
     return ranked, merged
 

@@ -31,11 +31,50 @@ Cut: TypeAlias = "tuple[int, int] | None"
 
 @dataclass(frozen=True)
 class SortedKeys:
-    """A file of sorted keys, with an even sample of its pairs."""
+    """A file of sorted keys, with an even sample of its pairs.
+
+    Its pairs may be places in a sorted dictionary; then `ranking` is the file with the rank of each place, and the sample is of
+    ranks.
+    """
 
     file: str
     rows: int
-    sample: tuple[tuple[int, int], ...] = ()
+    sample: tuple[tuple[int, int], ...]
+    ranking: str | None = None
+
+
+@dataclass(frozen=True)
+class KeyPart:
+    """The keys between two cuts of sorted files, each of which may have a ranking."""
+
+    files: tuple[tuple[str, str | None], ...]
+    low: Cut
+    high: Cut
+
+    def merged(self) -> PairKeys:
+        """Return the keys, sorted; places become ranks."""
+        keys = np.concatenate([self._slice(map_array(file), ranking) for file, ranking in self.files])
+        if len(self.files) > 1:
+            keys.sort()
+        return keys
+
+    def _slice(self, keys: PairKeys, ranking: str | None) -> PairKeys:
+        """Return a copy of the keys of a file: a map would keep it open."""
+        if ranking is None:
+            return keys[position(keys, self.low) : position(keys, self.high, end=True)].copy()
+        ranks = map_array(ranking)
+        low, high = _placed(ranks, self.low), _placed(ranks, self.high)
+        major, minor = unpack(keys[position(keys, low) : position(keys, high, end=True)])
+        return pack(ranks[major], ranks[minor], WIDE_KEY if ranks.dtype == np.uint64 else PACKED_KEY)
+
+
+def _placed(ranks: NDArray[Any], bound: Cut) -> Cut:
+    """Return a cut between ranks as one between the places of a dictionary, whose ranks these are."""
+    if bound is None:
+        return None
+    major, minor = (int(place) for place in np.searchsorted(ranks, np.array(bound, ranks.dtype)))
+    known = major < len(ranks) and int(ranks[major]) == bound[0]
+    return major, minor if known else 0
 
 
 def key_type(*sizes: int) -> np.dtype[Any]:
@@ -94,11 +133,13 @@ def even_cuts(weighed: Iterable[tuple[Any, float]], total: int, parts: int) -> l
     return cuts
 
 
-def cut(files: Sequence[SortedKeys], part: int) -> list[tuple[Cut, Cut]]:
-    """Return the bounds of parts of about `part` keys, none of which a hub can swell; none if there are no keys."""
+def cut(files: Sequence[SortedKeys], part: int) -> list[KeyPart]:
+    """Return parts of about `part` keys, none of which a hub can swell; none if there are no keys."""
     rows = sum(file.rows for file in files)
     weighed = ((pair, file.rows / len(file.sample)) for file in files for pair in file.sample)
-    return list(pairwise([None, *even_cuts(weighed, rows, -(-rows // part)), None])) if rows else []
+    bounds = pairwise([None, *even_cuts(weighed, rows, -(-rows // part)), None]) if rows else ()
+    names = tuple((file.file, file.ranking) for file in files if file.rows)
+    return [KeyPart(names, low, high) for low, high in bounds]
 
 
 def run_in_groups(run: StageRunner, stage: Callable[[Any], Any], groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
@@ -113,16 +154,3 @@ def position(keys: PairKeys, bound: Cut, *, end: bool = False) -> int:
         return len(keys) if end else 0
     key = np.array([bound], WIDE_KEY) if keys.dtype == WIDE_KEY else np.array([bound[0] << 32 | bound[1]], PACKED_KEY)
     return int(np.searchsorted(keys, key)[0])
-
-
-def between(keys: PairKeys, low: Cut, high: Cut) -> PairKeys:
-    """Return a copy of the sorted keys between two cuts: a map would keep its file open."""
-    return keys[position(keys, low) : position(keys, high, end=True)].copy()
-
-
-def merge(files: Sequence[str], low: Cut, high: Cut) -> PairKeys:
-    """Return the keys of sorted files between two cuts, sorted."""
-    keys = np.concatenate([between(map_array(file), low, high) for file in files])
-    if len(files) > 1:
-        keys.sort()
-    return keys

@@ -6,7 +6,9 @@ distinct pairs of (place, next column). So one external sort of pairs stores edg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -19,23 +21,22 @@ from bigjoin.index.entries import ColumnOrder, LevelEntry, OrderEntry
 from bigjoin.index.shards import Shards
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.trie import Level, Trie, list_statistics
-from bigjoin.ingest.sorting import (
-    Cut,
-    PairKeys,
-    SortedKeys,
-    cut,
-    key_type,
-    merge,
-    pack,
-    position,
-    run_in_groups,
-    unpack,
-    write_sorted,
-)
+from bigjoin.ingest.sorting import Cut, KeyPart, SortedKeys, cut, key_type, pack, position, run_in_groups, unpack, write_sorted
 from bigjoin.storage.arrays import create_array, map_array, write_slice
 
 LISTS_PER_BLOCK = 1 << 20
 """Lists whose offsets are computed at once."""
+
+
+@contextmanager
+def exchange_in(folder: Path) -> Iterator[str]:
+    """Create a folder for files that travel between stages, and remove it afterwards."""
+    exchange = folder / "exchange"
+    exchange.mkdir()
+    try:
+        yield str(exchange)
+    finally:
+        shutil.rmtree(exchange, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ class TrieWriter:
         """Write levels of as many tries, whose tuples are in chunks."""
         placing = [[(level, chunk) for chunk in mine] for level, mine in zip(levels, chunks, strict=True)]
         placed = run_in_groups(self.run, PlaceTuples(self.exchange), placing)
-        merging = [[] if level.distinct else _parts(files, self.part) for level, files in zip(levels, placed, strict=True)]
+        merging = [[] if level.distinct else cut(files, self.part) for level, files in zip(levels, placed, strict=True)]
         merged = run_in_groups(self.run, MergeSorted(self.exchange), merging)
         distinct = (files if level.distinct else fewer for level, files, fewer in zip(levels, placed, merged, strict=True))
         parts = [self._level_parts(level, files) for level, files in zip(levels, distinct, strict=True)]
@@ -154,9 +155,9 @@ class TrieWriter:
         """Create the files of a level; return the parts of its distinct keys, and where each begins among all."""
         create_array(level.offsets, np.dtype(np.int64), level.nodes + 1)
         create_array(level.values, self.kind, sum(file.rows for file in files))
-        parts = _parts(files, self.part)
+        parts = cut(files, self.part)
         firsts = np.zeros(len(parts), np.int64)
-        for file in parts[0].files if parts else ():
+        for file, _ in parts[0].files if parts else ():
             keys = map_array(file)
             firsts += [position(keys, part.low) for part in parts]
         return [(level, part, int(first)) for part, first in zip(parts, firsts, strict=True)]
@@ -185,24 +186,6 @@ class TrieWriter:
         """Return a trie that was written, whose first column has a domain of `size` codes."""
         levels = (Level(map_array(self._path(level.offsets)), map_array(self._path(level.values))) for level in order.levels)
         return Trie(tuple(levels), shards=Shards(self.shards, size))
-
-
-@dataclass(frozen=True)
-class KeyPart:
-    """The keys of sorted files between two cuts."""
-
-    files: tuple[str, ...]
-    low: Cut
-    high: Cut
-
-    def merged(self) -> PairKeys:
-        """Return the keys, sorted."""
-        return merge(self.files, self.low, self.high)
-
-
-def _parts(files: Sequence[SortedKeys], part: int) -> list[KeyPart]:
-    names = tuple(file.file for file in files if file.rows)
-    return [KeyPart(names, low, high) for low, high in cut(files, part)]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from bigjoin.join.operators import Tally
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Failure, Receipt, TaskOutput, encode, failure
 from bigjoin.spark.session import OWN_SESSION
-from bigjoin.spark.tasks import settle
+from bigjoin.spark.tasks import freeze_modules
 
 RECEIPT = -1
 """In the place of a visit's number: what a task has done, on its way to the driver."""
@@ -155,16 +155,16 @@ def exchange(
             for number in batch.column(0).to_pylist():
                 yield from begin(number)
 
-    frame = spark.range(0, tasks, 1, tasks).mapInArrow(_settled(first), ROW)
+    frame = spark.range(0, tasks, 1, tasks).mapInArrow(_frozen(first), ROW)
     for stage in stages:
         arrived = frame.repartitionById(tasks, "task").sortWithinPartitions("source", "sequence")
-        frame = arrived.mapInArrow(_settled(stage), ROW)
+        frame = arrived.mapInArrow(_frozen(stage), ROW)
     return frame
 
 
-def _settled(stage: Stage) -> Stage:
+def _frozen(stage: Stage) -> Stage:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         yield from stage(batches)
 
     return run

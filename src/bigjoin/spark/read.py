@@ -18,11 +18,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
-from bigjoin.ingest.scan import gathered
+from bigjoin.ingest.scan import Scan, ScannedChunk, ScannedTable, gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, edge_columns, typed_columns
 from bigjoin.ingest.text import Fault, Findings, Heading, TextSplit, unreadable
 from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
-from bigjoin.spark.tasks import decode, encode, settle
+from bigjoin.spark.tasks import decode, encode, freeze_modules
 from bigjoin.storage.arrays import new_file, write_table
 
 _REPLACEMENT = "\ufffd".encode()
@@ -59,7 +59,7 @@ def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -
     chosen = renamed.select(*(f"c{whole.names.index(name)}" for name in columns))
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         for table in gathered((batch.rename_columns(schema.names).cast(schema) for batch in batches), PART_SIZE):
             file = new_file(str(folder), "rows", ".arrow")
             write_table(table, file)
@@ -85,6 +85,19 @@ def frame_table(
     return Table(source, names[: len(kind.ends)], schema, (), may_be_empty=True), selected
 
 
+def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Schema) -> list[ScannedChunk]:
+    """Scan a DataFrame, partition by partition, in tasks of its own session: its rows never come to the driver."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Spark gives times in the session's zone, and text with 32-bit or 64-bit offsets.
+        for chunk in scan.chunks(table, (batch.cast(schema) for batch in batches)):
+            yield pa.RecordBatch.from_pydict({"chunk": [encode(chunk)]})
+
+    with reading(table.source):
+        rows = frame.mapInArrow(write, "chunk string").toArrow()
+    return [decode(ScannedChunk, chunk) for chunk in rows["chunk"].to_pylist()]
+
+
 def _arrow_type(field: T.StructField) -> pa.DataType:
     """Return the type of a column in Arrow; one without fields stands for what Arrow does not know."""
     try:
@@ -106,7 +119,7 @@ def _read_text(spark: SparkSession, source: str) -> DataFrame:
     layout = TextSplit(source, "", heading.separator, places, 2, heading.width)
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         for text in map(_text, batches):
             yield pa.RecordBatch.from_pydict({"found": [encode(layout.look(text, 0, _unreadable(text)))]})
 
@@ -118,7 +131,7 @@ def _read_text(spark: SparkSession, source: str) -> DataFrame:
     typed = replace(layout, schema=pa.schema([("src", kind), ("dst", kind)]))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_modules()
         for text in map(_text, batches):
             yield from typed.parse(text)
 

@@ -37,7 +37,7 @@ from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy
 from bigjoin.spark.stream import PIECE_PREFIX, make_room
-from bigjoin.spark.tasks import settle
+from bigjoin.spark.tasks import freeze_modules
 
 RANGES_PER_TASK = 32
 """Ranges dealt to each task: the estimate looks one step ahead, and many small ranges even out what it does not see."""
@@ -172,7 +172,7 @@ class Shared(Strategy):
         """Run a number of tasks; the row that reaches a task says which it is, not its partition."""
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            settle()
+            freeze_modules()
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     yield from task(number)

@@ -1,4 +1,8 @@
-"""Run a stage in Spark's tasks, an item each: how stages that work on files become a Spark job."""
+"""Run a stage in Spark's tasks, an item each: how stages that work on files become a Spark job.
+
+Between the stages of a build, data travels in files of the build's own folder, which every executor must see anyway, as it is
+where the index will be.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bigjoin import errors
+from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.session import parallelism
@@ -70,6 +75,11 @@ def run_tasks(
     return [decode(kind, result) for result in rows["result"].to_pylist()]
 
 
+def runner(spark: SparkSession, share: Callable[[float], None] | None = None) -> StageRunner:
+    """Return a way to run stages in Spark's tasks; `share` is told which share of the items is done."""
+    return partial(run_tasks, spark, progress=share)
+
+
 def encode(value: Any) -> str:
     """Return a dataclass, or any value that its fields may have, as JSON text."""
     return json.dumps(to_json(value))
@@ -88,7 +98,7 @@ def _result_type(stage: Callable[..., Any]) -> Any:
     return typing.get_type_hints(declared).get("return", Any)
 
 
-def settle() -> None:
+def freeze_modules() -> None:
     """Hide the modules that a worker process has loaded from Python's garbage collector; every task begins with this.
 
     Spark runs the collector after every task, so there is no garbage now. Going through all objects of NumPy, numba and Arrow

@@ -20,7 +20,7 @@ from bigjoin.index.entries import (
     PublicationEntry,
     RelationEntry,
 )
-from bigjoin.index.typed_json import MAX_SHOWN_CHARACTERS, WrongFieldError
+from bigjoin.index.typed_json import SHOWN_CHARACTERS, WrongFieldError
 
 
 class Check(NamedTuple):
@@ -36,7 +36,7 @@ def check_entries(manifest: Manifest) -> None:
     """Raise WrongFieldError if fields of a manifest contradict each other, or name files that it does not list."""
     for check in _checks(manifest):
         if not check.holds:
-            raise WrongFieldError(f"{check.field} is {shown(repr(check.value), MAX_SHOWN_CHARACTERS)}: {check.problem}")
+            raise WrongFieldError(f"{check.field} is {shown(repr(check.value), SHOWN_CHARACTERS)}: {check.problem}")
 
 
 def _checks(manifest: Manifest) -> Iterator[Check]:

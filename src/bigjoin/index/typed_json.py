@@ -21,7 +21,7 @@ from bigjoin.errors import BigjoinError, shown
 _T = TypeVar("_T")
 Reader: TypeAlias = Callable[[Any, str], Any]
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-MAX_SHOWN_CHARACTERS = 60
+SHOWN_CHARACTERS = 60
 """How much of a field's name or value a message repeats."""
 
 
@@ -150,7 +150,7 @@ def _column_order(text: str, where: str) -> tuple[int, ...]:
 
 
 def _below(where: str, name: str) -> str:
-    return f"{where}.{name[:MAX_SHOWN_CHARACTERS]}" if where else name[:MAX_SHOWN_CHARACTERS]
+    return f"{where}.{name[:SHOWN_CHARACTERS]}" if where else name[:SHOWN_CHARACTERS]
 
 
 def _shown(value: Any) -> str:
@@ -160,5 +160,5 @@ def _shown(value: Any) -> str:
         if isinstance(value, dict)
         else "a list"
         if isinstance(value, list)
-        else shown(repr(value), MAX_SHOWN_CHARACTERS)
+        else shown(repr(value), SHOWN_CHARACTERS)
     )

@@ -10,11 +10,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bigjoin.errors import shown
-from bigjoin.index.entries import ColumnOrder, DomainEntry, LevelEntry, Manifest, OrderEntry, PublicationEntry, RelationEntry
-from bigjoin.index.typed_json import WrongFieldError
-
-_MAX_SHOWN = 100
-"""Characters of a value that a message repeats."""
+from bigjoin.index.entries import (
+    ColumnOrder,
+    DefinitionEntry,
+    DomainEntry,
+    LevelEntry,
+    Manifest,
+    OrderEntry,
+    PublicationEntry,
+    RelationEntry,
+)
+from bigjoin.index.typed_json import SHOWN_CHARACTERS, WrongFieldError
 
 
 class Check(NamedTuple):
@@ -30,7 +36,7 @@ def check_entries(manifest: Manifest) -> None:
     """Raise WrongFieldError if fields of a manifest contradict each other, or name files that it does not list."""
     for check in _checks(manifest):
         if not check.holds:
-            raise WrongFieldError(f"{check.field} is {shown(repr(check.value), _MAX_SHOWN)}: {check.problem}")
+            raise WrongFieldError(f"{check.field} is {shown(repr(check.value), SHOWN_CHARACTERS)}: {check.problem}")
 
 
 def _checks(manifest: Manifest) -> Iterator[Check]:
@@ -73,10 +79,8 @@ def _relation_checks(relation: RelationEntry, manifest: Manifest) -> Iterator[Ch
     shared: dict[tuple[LevelEntry, ...], list[str]] = {}
     for columns, order in relation.orders.items():
         yield from _below(f"orders.{','.join(map(str, columns))}", _order_checks(order, columns, width))
-        meaning = [
-            domains[column] for column in columns
-        ]  # one trie may serve several orders if its columns mean the same in all
-        is_same = shared.setdefault(order.levels, meaning) == meaning
+        meaning = [domains[column] for column in columns]
+        is_same = shared.setdefault(order.levels, meaning) == meaning  # then one trie may serve several orders
         yield Check(is_same, "orders", columns, "it has the files of an order of other domains")
     yield Check(len(relation.columns) in (0, width), "columns", relation.columns, f"the relation has {width} columns")
     for image in relation.symmetries:
@@ -87,24 +91,21 @@ def _relation_checks(relation: RelationEntry, manifest: Manifest) -> Iterator[Ch
         orders = relation.orders
         yield Check({(0, 1), (1, 0)} == orders.keys(), "orders", tuple(orders), "pairs are stored in both column orders")
         is_shared = orders[0, 1].levels == orders[1, 0].levels
-        yield Check(is_shared == relation.symmetric, "symmetric", relation.symmetric, "only then both orders share their files")
+        yield Check(is_shared == relation.symmetric, "symmetric", relation.symmetric, "only then do both orders share files")
     if relation.rows is not None:
         yield Check(width == 2 and not relation.is_stored_result, "rows", width, "only pairs of a source have rows")
         yield from _rows_checks(relation, relation.rows)
         yield from _below("rows", _relation_checks(relation.rows, manifest))
-    if (definition := relation.definition) is not None:
-        has_head = definition.head is not None
-        yield Check(
-            has_head == (definition.atoms is not None), "definition.atoms", definition.atoms, "head and atoms go together"
-        )
-        yield Check(
-            not has_head or len(definition.head or ()) == width,
-            "definition.head",
-            definition.head,
-            "it does not name the columns",
-        )
-        for atom in definition.atoms or ():
-            yield Check(len(atom) > 1, "definition.atoms", atom, "an atom has a relation and attributes")
+    if relation.definition is not None:
+        yield from _below("definition", _definition_checks(relation.definition, width))
+
+
+def _definition_checks(definition: DefinitionEntry, width: int) -> Iterator[Check]:
+    head, atoms = definition.head, definition.atoms
+    yield Check((head is None) == (atoms is None), "atoms", atoms, "head and atoms go together")
+    yield Check(head is None or len(head) == width, "head", head, f"the relation has {width} columns")
+    for atom in atoms or ():
+        yield Check(len(atom) > 1, "atoms", atom, "an atom has a relation and attributes")
 
 
 def _order_checks(order: OrderEntry, columns: ColumnOrder, width: int) -> Iterator[Check]:
@@ -123,9 +124,8 @@ def _rows_checks(relation: RelationEntry, rows: RelationEntry) -> Iterator[Check
     yield Check(rows.symmetric == relation.symmetric, "rows.symmetric", rows.symmetric, "its pairs differ")
     yield Check(tuple(rows.orders) == ((0, 1, 2),), "rows.orders", tuple(rows.orders), "rows have one column order")
     levels, pairs = rows.orders[0, 1, 2].levels, relation.orders.get((0, 1))
-    yield Check(
-        pairs is not None and levels[:1] == pairs.levels, "rows.orders", levels, "its first level is not that of the pairs"
-    )
+    is_below = pairs is not None and levels[:1] == pairs.levels
+    yield Check(is_below, "rows.orders", levels, "its first level is not that of the pairs")
 
 
 def _run_checks(manifest: Manifest) -> Iterator[Check]:

@@ -21,8 +21,8 @@ from bigjoin.errors import BigjoinError, shown
 _T = TypeVar("_T")
 Reader: TypeAlias = Callable[[Any, str], Any]
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-_MAX_SHOWN = 60
-"""Characters of a field's name or value that a message repeats."""
+SHOWN_CHARACTERS = 60
+"""How much of a field's name or value a message repeats."""
 
 
 class WrongFieldError(BigjoinError):
@@ -150,9 +150,15 @@ def _column_order(text: str, where: str) -> tuple[int, ...]:
 
 
 def _below(where: str, name: str) -> str:
-    return f"{where}.{name[:_MAX_SHOWN]}" if where else name[:_MAX_SHOWN]
+    return f"{where}.{name[:SHOWN_CHARACTERS]}" if where else name[:SHOWN_CHARACTERS]
 
 
 def _shown(value: Any) -> str:
     """Return a value's text, cut to a length that a message can hold; containers are only named."""
-    return "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else shown(repr(value), _MAX_SHOWN)
+    return (
+        "an object"
+        if isinstance(value, dict)
+        else "a list"
+        if isinstance(value, list)
+        else shown(repr(value), SHOWN_CHARACTERS)
+    )

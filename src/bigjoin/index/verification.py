@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import ColumnOrder, DegreesEntry, RelationEntry
+from bigjoin.index.entries import ColumnOrder, RelationEntry
 from bigjoin.index.stage_runner import in_threads
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take
@@ -130,12 +130,6 @@ def _check_loops(entry: RelationEntry, trie: Trie) -> None:
     loops = sum(in_threads(count, pieces))
     if (loops == 0) != (entry.loops == 0) or (not entry.columns and loops != entry.loops):
         raise UnsoundError(f"loops is {entry.loops}, and {loops} by its lists")
-
-
-def check_degrees(said: DegreesEntry, found: DegreesEntry) -> None:
-    """Raise UnsoundError unless the manifest's figures are those of the lists."""
-    if said != found:
-        raise UnsoundError(f"degrees is {str(said)[:200]}, and {str(found)[:200]} by the lists")
 
 
 def check_ids(ids: pa.ChunkedArray, ranks: NDArray[Any]) -> None:

@@ -123,11 +123,7 @@ class _Build(Transformer):  # type: ignore[misc]
 
     def comparison(self, meta: Meta, parts: list[Token]) -> Comparison:
         left, operator, right = parts
-        span = self._span(meta)
-        comparison = Comparison(self._operand(left), spellings()[operator].text, self._operand(right), span)
-        if not comparison.attributes:
-            raise QueryError(f"'{left} {operator} {right}' compares two constants", span, "compare an attribute")
-        return comparison
+        return Comparison(self._operand(left), spellings()[operator].text, self._operand(right), self._span(meta))
 
     def filters(self, _: Meta, comparisons: list[Comparison]) -> tuple[Comparison, ...]:
         return tuple(comparisons)

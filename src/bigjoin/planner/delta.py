@@ -30,30 +30,40 @@ def plan_delta(draft: Draft, finish: Callable[[Draft], Draft], changing: Collect
     """Return the delta queries of a draft for relations that change; `finish` turns a seeded draft into one with a plan."""
     whole = replace(draft, restrictions=(), order=(), seed=0)
     atoms = [a for a in draft.atoms if a.relation in changing and not any(implies(other, a) for other in draft.atoms)]
-    unique, consolidates = draft.query.unique, any(atom.negated for atom in draft.atoms)
-    orbits, automorphisms = [[atom] for atom in atoms], list[dict[str, str]]()
-    if not consolidates and (listing or draft.query.injective):
-        if unique and listing:
-            automorphisms = list(islice(renamings(Shape(whole), Shape(whole)), MAX_AUTOMORPHISMS + 1))
-        if len(automorphisms) <= MAX_AUTOMORPHISMS:
-            orbits = _orbits(whole, atoms)
+    orbits, automorphisms = _shared(whole, atoms, listing=listing)
     by_updates = len(orbits) < len(atoms)
-    ordered = tuple(atom for orbit in orbits for atom in orbit)
-    seeded = []
+    seeds = tuple(atom for orbit in orbits for atom in orbit)
+    drafts = []
     for orbit in orbits:
-        seed = replace(_seeded(whole, orbit[0]), seeding=Seeding(ordered, orbit[0], by_updates))
-        seeded.append(order_attributes(seed if by_updates else replace(seed, restrictions=draft.restrictions)))
-    nests = [None] * len(orbits) if listing else _counts(whole, seeded, by_updates=by_updates)
+        seeded = replace(_seeded(whole, orbit[0]), seeding=Seeding(seeds, orbit[0], by_updates))
+        drafts.append(order_attributes(seeded if by_updates else replace(seeded, restrictions=draft.restrictions)))
+    counts = [None] * len(orbits) if listing else _counts(whole, drafts, by_updates=by_updates)
     queries = []
-    for orbit, seed, counted in zip(orbits, seeded, nests, strict=True):
-        chosen = finish(seed).plan
+    for orbit, seeded, counted in zip(orbits, drafts, counts, strict=True):
+        chosen = finish(seeded).plan
         assert isinstance(chosen, Plan)
-        images = tuple(_image(whole, orbit[0], member, ordered) for member in orbit) if by_updates and not unique else ()
+        renamed = orbit if by_updates and not draft.query.unique else ()
+        images = tuple(_image(whole, orbit[0], member, seeds) for member in renamed)
         queries.append(DeltaQuery(orbit[0], chosen, -1 if orbit[0].negated else 1, images, counted))
-    if not (by_updates and unique):
-        return DeltaPlan(draft.query, tuple(queries), by_updates=by_updates, consolidates=consolidates)
-    forms = tuple(tuple(names.items()) for names in automorphisms)
-    return DeltaPlan(draft.query, tuple(queries), by_updates=True, automorphisms=forms, restrictions=draft.restrictions)
+    return DeltaPlan(
+        draft.query,
+        tuple(queries),
+        by_updates=by_updates,
+        consolidates=any(atom.negated for atom in draft.atoms),
+        automorphisms=tuple(tuple(names.items()) for names in automorphisms) if by_updates else (),
+        restrictions=draft.restrictions if by_updates else (),
+    )
+
+
+def _shared(draft: Draft, atoms: Sequence[Atom], *, listing: bool) -> tuple[list[list[Atom]], list[dict[str, str]]]:
+    """Return the atoms in groups that share a delta query, and the automorphisms that bring a `unique` match into one form."""
+    automorphisms: list[dict[str, str]] = []
+    if draft.query.unique and listing:
+        automorphisms = list(islice(renamings(Shape(draft), Shape(draft)), MAX_AUTOMORPHISMS + 1))
+    alone = any(atom.negated for atom in draft.atoms) or not (listing or draft.query.injective)
+    if alone or len(automorphisms) > MAX_AUTOMORPHISMS:
+        return [[atom] for atom in atoms], []
+    return _orbits(draft, atoms), automorphisms
 
 
 def _seeded(draft: Draft, atom: Atom) -> Draft:

@@ -48,8 +48,11 @@ COUNT = (*MEANING, sum_nests)
 
 FACTORIZED = (*MEANING, order_as_written, break_symmetry, drop_implied, keep_distinct, choose_tails, build_chain)
 
-DELTA = (refuse_stored, *MEANING, foresee_updates, order_attributes, break_symmetry)
-"""What the delta queries of a query share: the form in which each match is reported."""
+DELTA = (refuse_stored, *MEANING, refuse_stored, foresee_updates, order_attributes, break_symmetry)
+"""What the delta queries of a query share: the form in which each match is reported.
+
+Stored results are refused before they are replaced by their definitions, and again for drafts that have their meaning already.
+"""
 
 SEEDED = (order_attributes, break_symmetry, read_versions, drop_implied, keep_distinct, build_steps)
 """What each delta query then goes through."""

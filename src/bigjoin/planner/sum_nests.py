@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import inf, log2, prod
+from math import inf, log2
 
 from bigjoin.planner.break_symmetry import restricted
 from bigjoin.planner.build_nest import build_nest, paths
@@ -176,50 +176,23 @@ def _differing(draft: Draft, pairs: frozenset[Unequal]) -> Draft:
 def _merged(
     draft: Draft, crossing: frozenset[Unequal], kept: frozenset[Unequal]
 ) -> Iterator[tuple[int, Draft, frozenset[Unequal]]]:
-    """Give the drafts in which some crossing pairs are equal, with the sign and number of the ways to reach each.
+    """Give the drafts in which some crossing pairs are equal, and how often each is added.
 
-    The product over the pairs of (1 - [equal]) is multiplied out; choices that merge the same attributes come together.
+    The product over the pairs of (1 - [equal]) is multiplied out, pair by pair; what merges the same attributes is collected.
     """
-    for partition in _partitions(sorted(frozenset().union(*crossing))):
-        blocks = [block for block in partition if len(block) > 1]
-        times = prod(_connected_sum(block, crossing) for block in blocks)
-        if blocks and times:
-            names = {a: block[0] for block in blocks for a in block}
-            smaller = _renamed(draft, names)
-            left = {frozenset(names.get(a, a) for a in pair) for pair in kept}
-            if smaller is not None and all(len(pair) == 2 for pair in left):
-                yield times, smaller, frozenset(left) - apart_by_atoms(smaller)
-
-
-def _partitions(items: list[str]) -> Iterator[list[list[str]]]:
-    if not items:
-        yield []
-        return
-    first, *rest = items
-    for partition in _partitions(rest):
-        yield [[first], *partition]
-        for i, block in enumerate(partition):
-            yield [*partition[:i], [first, *block], *partition[i + 1 :]]
-
-
-def _connected_sum(block: list[str], pairs: frozenset[Unequal]) -> int:
-    """Return the sum, over sets of pairs that connect a block, of -1 to the power of their number.
-
-    Zero if the pairs do not connect it; for a block with all pairs, (-1)^(n-1) (n-1)!. By deletion and contraction.
-    """
-
-    def signed(vertices: frozenset[str], edges: tuple[Unequal, ...]) -> int:
-        if len(vertices) == 1 or not edges:
-            return int(len(vertices) == 1 and not edges)
-        edge, *rest = edges
-        a, b = sorted(edge)
-        merged = [frozenset(a if x == b else x for x in e) for e in rest]
-        if any(len(e) == 1 for e in merged):  # parallel pairs: taking and leaving them cancel out
-            return signed(vertices, tuple(rest))
-        return signed(vertices, tuple(rest)) - signed(vertices - {b}, tuple(dict.fromkeys(merged)))
-
-    inside = (pair for pair in pairs if pair <= set(block))
-    return signed(frozenset(block), tuple(sorted(inside, key=sorted)))
+    alone = frozenset(frozenset((a,)) for pair in crossing for a in pair)
+    ways = {alone: 1}
+    for pair in sorted(crossing, key=sorted):
+        for partition, times in list(ways.items()):
+            block = frozenset[str]().union(*(other for other in partition if other & pair))
+            merged = frozenset(other for other in partition if not other & pair) | {block}
+            ways[merged] = ways.get(merged, 0) - times
+    for partition in sorted(ways.keys() - {alone}, key=lambda partition: (-len(partition), sorted(map(sorted, partition)))):
+        names = {a: block[0] for block in map(sorted, partition) for a in block}
+        smaller = _renamed(draft, names) if ways[partition] else None
+        left = {frozenset(names.get(a, a) for a in pair) for pair in kept}
+        if smaller is not None and all(len(pair) == 2 for pair in left):
+            yield ways[partition], smaller, frozenset(left) - apart_by_atoms(smaller)
 
 
 def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:

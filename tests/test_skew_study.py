@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bigjoin.defaults import STRATEGY_NAMES
+from bigjoin.defaults import STRATEGIES
 from bigjoin_bench.graphs import Library
 from bigjoin_bench.question import Question
 from bigjoin_bench.report.skew import write_skew
@@ -75,7 +75,7 @@ def test_the_batch_of_the_theorem():
 
 
 def test_contenders_are_strategies_that_exist():
-    assert set(study.CONTENDERS) <= set(STRATEGY_NAMES)
+    assert set(study.CONTENDERS) <= set(STRATEGIES)
     assert not any(given.long for given in study.inputs())
     assert [given.name for given in study.inputs(["Theory 28.7 M"])] == ["Theory 28.7 M"]
     for name, given in INPUTS.items():

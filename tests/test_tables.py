@@ -1,4 +1,4 @@
-"""The tables of operators and flags: a new one is one entry, and nothing else spells them."""
+"""The tables of operators, flags and strategies: a new one is one entry, and nothing else spells them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import ast
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import bigjoin
+from bigjoin import defaults, verbs
 from bigjoin.cli.count import count
+from bigjoin.errors import BigjoinError
 from bigjoin.indexing import build_index
 from bigjoin.join.bind import bind
 from bigjoin.join.generic_join import GenericJoin
@@ -21,6 +24,8 @@ from bigjoin.planner import count_plan, plan
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.operators import BY_CODE, OPERATORS
 from bigjoin.query.query import Query
+from bigjoin.spark.strategies import strategy_named
+from bigjoin.spark.strategy import Ran, Strategy
 from tests.treatments import total
 
 SOURCES = Path(bigjoin.__file__).parent
@@ -95,3 +100,34 @@ def test_a_flag_is_set_printed_and_means_something(flag):
 def test_a_flag_that_does_not_exist_is_a_mistake_of_the_caller():
     with pytest.raises(TypeError, match="no flag 'uniqe'"):
         parse("triangle", uniqe=True)
+
+
+class Alone(Strategy):
+    """Counts in this process: a strategy that somebody might add."""
+
+    def count(self, ask, progress=None):
+        bound = bind(plan(ask.meaning), ask.index)
+        found = GenericJoin(bound, counting=True).count([bound.seed.positions])
+        return Ran(found, 1, {"steps": []}, lambda: np.array([1]))
+
+    def find(self, ask, held):
+        raise NotImplementedError
+
+    def write(self, ask, folder, suffix, progress=None, *, in_pieces=False):
+        raise NotImplementedError
+
+
+def test_a_strategy_is_one_entry(monkeypatch):
+    monkeypatch.setitem(defaults.STRATEGIES, "alone", defaults.StrategyEntry("in this process", __name__, "Alone"))
+    monkeypatch.setattr(verbs, "parallelism", lambda spark: 1)
+    edges = pa.table({"src": [1, 2, 3, 3], "dst": [2, 3, 1, 4]})
+    with bigjoin.Graph(edges, spark=object()) as graph:
+        found = graph.count("3-cycle", strategy="alone")
+    assert (int(found), found.strategy) == (3, "alone")
+    with pytest.raises(BigjoinError, match="found by the shared strategy only"):
+        defaults.check_strategy("alone", factorized=True)
+
+
+def test_every_strategy_can_be_found():
+    for name in defaults.STRATEGIES:
+        assert issubclass(strategy_named(name), Strategy)

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, get_args
+from dataclasses import dataclass
+from typing import Literal, TypedDict
 
 from bigjoin.errors import BigjoinError, did_you_mean
 
 StrategyName = Literal["auto", "shared", "partitioned", "heavy-light", "balanced"]
-"""Where the steps of a query run; `auto` chooses one of the others."""
+"""Where the steps of a query run; `auto` chooses one of the others. For type checkers: everything else reads STRATEGIES."""
 
-STRATEGY_NAMES: tuple[StrategyName, ...] = get_args(StrategyName)
 
-STRATEGY_HELP: dict[StrategyName, str] = {
-    "shared": "every task maps the whole index",
-    "partitioned": "each worker owns a part, and prefixes travel",
-    "heavy-light": "partitioned, with the work of hubs spread over all workers",
-    "balanced": "all work is spread, so that every worker gets the same share under any skew",
+@dataclass(frozen=True)
+class StrategyEntry:
+    """A strategy as the rest of the library finds it. Its class is imported when it is used, so that --help is quick."""
+
+    help: str
+    module: str
+    class_name: str
+    factorizes: bool = False
+    """Whether it can find factorized matches."""
+
+
+STRATEGIES: dict[str, StrategyEntry] = {
+    "shared": StrategyEntry("every task maps the whole index", "bigjoin.spark.shared", "Shared", factorizes=True),
+    "partitioned": StrategyEntry("each worker owns a part, and prefixes travel", "bigjoin.spark.partitioned", "Partitioned"),
+    "heavy-light": StrategyEntry(
+        "partitioned, with the work of hubs spread over all workers", "bigjoin.spark.partitioned", "HeavyLight"
+    ),
+    "balanced": StrategyEntry(
+        "all work is spread, so that every worker gets the same share under any skew", "bigjoin.spark.balanced", "Balanced"
+    ),
 }
-"""Strategy -> what the help of --strategy says about it."""
+"""All strategies, by name. A new one is a file of its own and an entry here."""
 
 
 class RunOptions(TypedDict):
@@ -59,10 +74,11 @@ CONF_VARIABLE = "BIGJOIN_CONF"
 
 def check_strategy(strategy: str, *, factorized: bool = False) -> None:
     """Refuse an unknown strategy, and one that cannot find factorized matches if these are asked for."""
-    if strategy not in STRATEGY_NAMES:
-        hint = did_you_mean(strategy, STRATEGY_NAMES) or f"choose one of {', '.join(STRATEGY_NAMES)}"
+    names = ("auto", *STRATEGIES)
+    if strategy not in names:
+        hint = did_you_mean(strategy, names) or f"choose one of {', '.join(names)}"
         raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
-    if factorized and strategy not in ("auto", "shared"):
+    if factorized and strategy != "auto" and not STRATEGIES[strategy].factorizes:
         raise BigjoinError("factorized matches are found by the shared strategy only; leave one of the two out")
 
 

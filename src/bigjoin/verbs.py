@@ -32,7 +32,7 @@ from bigjoin.spark.failures import told
 from bigjoin.spark.frames import schema_of_frame, write_frame
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory, get_session, parallelism
-from bigjoin.spark.strategies import STRATEGIES
+from bigjoin.spark.strategies import strategy_named
 from bigjoin.spark.strategy import Ask, PartFile, Strategy
 from bigjoin.spark.stream import publish, stream
 
@@ -270,7 +270,7 @@ class Verbs(ABC):
         folder = common_directory(self.spark, asked.parts[0].index.path, "found")
 
         def work(spark: SparkSession) -> None:
-            self._write(asked, STRATEGIES[asked.strategy](spark), folder, suffix, progress, in_pieces=True)
+            self._write(asked, strategy_named(asked.strategy)(spark), folder, suffix, progress, in_pieces=True)
 
         return stream(self.spark, folder, work, look)
 
@@ -370,7 +370,7 @@ class Verbs(ABC):
     def _strategy(self, asked: _Asked) -> Strategy:
         """Return the strategy that answers a query, in this session."""
         if asked.strategy not in self._strategies:
-            self._strategies[asked.strategy] = STRATEGIES[asked.strategy](self.spark)
+            self._strategies[asked.strategy] = strategy_named(asked.strategy)(self.spark)
         return self._strategies[asked.strategy]
 
 

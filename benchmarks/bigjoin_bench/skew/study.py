@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from bigjoin import __version__
-from bigjoin.defaults import EXCHANGE_BATCH_SIZE, STRATEGY_NAMES
+from bigjoin.defaults import EXCHANGE_BATCH_SIZE, STRATEGIES
 from bigjoin.graph import Graph
 from bigjoin.relations import Relations
 from bigjoin.spark.session import get_session
@@ -26,7 +26,7 @@ from bigjoin_bench.skew.relations import theorem_batch
 NAME = "skew"
 """What the study is called among the suites."""
 
-CONTENDERS = tuple(name for name in ("partitioned", "balanced", "heavy-light") if name in STRATEGY_NAMES)
+CONTENDERS = tuple(name for name in ("partitioned", "balanced", "heavy-light") if name in STRATEGIES)
 """Strategies with exchanges."""
 
 KEPT = 60

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGY_HELP, STRATEGY_NAMES, RunOptions
+from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions
 from bigjoin.languages import Flags
 from bigjoin.query.flags import FLAGS
 
@@ -118,7 +118,7 @@ def _flag(name: str, text: str) -> Decorator:
     return click.option(f"--{name.replace('_', '-')}", is_flag=True, help=text)
 
 
-_STRATEGY = " ".join(f"{name}: {text}." for name, text in STRATEGY_HELP.items())
+_STRATEGY = " ".join(f"{name}: {entry.help}." for name, entry in STRATEGIES.items())
 _WORKERS = (
     "The number of tasks [default: the cores]; under strategies that exchange prefixes, the number of owners of keys "
     "[default: the shards of the index, or 4 per core]."
@@ -141,7 +141,7 @@ _SHARED: dict[str, Decorator] = {
     "relations": named_option("--relation", "relations", "PATH", text=_RELATION),
     "drop_nulls": _flag("drop_nulls", "Drop rows of these relations that contain a NULL."),
     "strategy": click.option(
-        "--strategy", type=click.Choice(STRATEGY_NAMES), default="auto", show_default=True, help=_STRATEGY
+        "--strategy", type=click.Choice(["auto", *STRATEGIES]), default="auto", show_default=True, help=_STRATEGY
     ),
     "workers": click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
     "batch_size": click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH_SIZE),

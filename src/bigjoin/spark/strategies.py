@@ -1,15 +1,15 @@
-"""All strategies, by name: a new one is a file of its own and an entry here (and its name in `defaults.StrategyName`)."""
+"""Find a strategy by its name: the table of all of them is `defaults.STRATEGIES`."""
 
 from __future__ import annotations
 
-from bigjoin.spark.balanced import Balanced
-from bigjoin.spark.partitioned import HeavyLight, Partitioned
-from bigjoin.spark.shared import Shared
+from importlib import import_module
+from typing import cast
+
+from bigjoin.defaults import STRATEGIES
 from bigjoin.spark.strategy import Strategy
 
-STRATEGIES: dict[str, type[Strategy]] = {
-    "shared": Shared,
-    "partitioned": Partitioned,
-    "heavy-light": HeavyLight,
-    "balanced": Balanced,
-}
+
+def strategy_named(name: str) -> type[Strategy]:
+    """Return the class of a strategy."""
+    entry = STRATEGIES[name]
+    return cast("type[Strategy]", getattr(import_module(entry.module), entry.class_name))

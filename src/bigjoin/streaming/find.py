@@ -36,7 +36,7 @@ from bigjoin.spark.matches import MatchFile, schema_of
 from bigjoin.spark.rounds import InRounds
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.shared import RANGES_PER_TASK
-from bigjoin.spark.strategies import STRATEGIES
+from bigjoin.spark.strategies import strategy_named
 from bigjoin.spark.strategy import Ran
 from bigjoin.spark.tasks import run_tasks
 
@@ -191,7 +191,7 @@ def find_changes(
     """
     found = FoundChanges()
     for plan in plans:
-        strategy = STRATEGIES[options.strategy]
+        strategy = strategy_named(options.strategy)
         if issubclass(strategy, InRounds):
             _find_in_rounds(strategy(options.spark()), plan, phases, folder, options, found)
             continue

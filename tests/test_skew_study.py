@@ -84,7 +84,7 @@ def test_contenders_are_strategies_that_exist():
 
 
 def test_loads_by_what_travels():
-    loads = [{"of": what, "max": 3, "mean": 1.0} for what in ("deal", "count", "hold", "hold answers")]
+    loads = [{"of": what, "max": 3, "mean": 1.0} for what in ("deal", "count", "intersect", "intersect answers")]
     assert study.kinds_of(loads) == {"deal": [3, 1.0], "requests": [6, 2.0], "answers": [3, 1.0]}
     assert study.kinds_of([{"max": 3, "mean": 1.0}]) == {}
 

@@ -155,10 +155,6 @@ def _below(where: str, name: str) -> str:
 
 def _shown(value: Any) -> str:
     """Return a value's text, cut to a length that a message can hold; containers are only named."""
-    return (
-        "an object"
-        if isinstance(value, dict)
-        else "a list"
-        if isinstance(value, list)
-        else shown(repr(value), SHOWN_CHARACTERS)
-    )
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    return shown(repr(value), SHOWN_CHARACTERS)

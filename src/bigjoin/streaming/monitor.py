@@ -118,7 +118,7 @@ class Monitor:
     def apply(
         self,
         table: pa.Table,
-        source: str = "the updates",
+        source: str = "the table of updates",
         *,
         ledger: LedgerEntry | None = None,
         adopt: bool = False,

@@ -33,6 +33,7 @@ class Estimate:
         self.neighbours = cache(self._neighbours)
         self.proposals = cache(self._proposals)
         self.reachable = cache(self._reachable)
+        self.length = cache(self._length)
 
     def _reachable(self, bound: frozenset[str]) -> list[str]:
         """Return the attributes that an extender can propose next; if there are none, those of another component."""
@@ -95,7 +96,7 @@ class Estimate:
                 closed = min(1.0, deeper / max(estimate, deeper, 1e-9) + CLOSURE)
                 estimate = estimate * closed if i else min(estimate, deeper)
             return estimate * share
-        lengths = [self._length(by) for by in neighbours.values()]
+        lengths = [self.length(by) for by in neighbours.values()]
         estimate = min(lengths)
         for a, b in combinations(neighbours, 2):
             by_chance = lengths[0] * lengths[1] / max(1, self.statistics.of(neighbours[b][0]).tuples)
@@ -133,7 +134,7 @@ class Estimate:
     def _shared(self, a: str, b: str, atom: Atom, neighbours: dict[str, By]) -> float:
         """Estimate how many values the lists of two attributes share that an atom joins."""
         known = self._sampled("shared", atom, _by(a, b, atom, neighbours))
-        return min(self._length(neighbours[a]), self._length(neighbours[b])) * CLOSURE if known is None else known
+        return min(self.length(neighbours[a]), self.length(neighbours[b])) * CLOSURE if known is None else known
 
     def _continued(self, a: str, b: str, atom: Atom, neighbours: dict[str, By], third: str) -> float:
         """Estimate how many values that the lists of two attributes share are in the list of a third."""
@@ -186,15 +187,15 @@ class Estimate:
     def _intersected(self, last: str, neighbours: dict[str, By]) -> float:
         """Estimate how many values of the lists of two neighbours or more are looked at."""
         if last not in neighbours:
-            return min(map(self._length, neighbours.values()))
-        scanned = self._length(neighbours[last])
+            return min(map(self.length, neighbours.values()))
+        scanned = self.length(neighbours[last])
         others = [a for a in neighbours if a != last]
-        looked_at = [min(scanned, 2 * self._length(neighbours[a])) for a in others]
+        looked_at = [min(scanned, 2 * self.length(neighbours[a])) for a in others]
         for a in others:
             if (atom := self._joining(a, last)) is not None:
                 by = _by(a, last, atom, neighbours)
                 known = self._sampled(f"scan.{0 if atom.attributes[0] == last else 1}", atom, by)
-                looked_at.append(min(map(self._length, by)) if known is None else known)
+                looked_at.append(min(map(self.length, by)) if known is None else known)
         looked_at += [2 * self._shared(a, b, atom, neighbours) + 0.05 * scanned for a, b, atom in self._edges(others)]
         return min(looked_at)
 

@@ -75,6 +75,7 @@ class NestSearch:
         # The seed's tuple decides what is later, so no count of that can be kept for one attribute alone.
         seed = draft.first.attributes if draft.first is not None else ()
         self.joined = draft.joined([*joining, *((*atom.attributes, *seed) for atom in later)])
+        self.components = cache(self._components)
         self.component = cache(self._component)
         self.spine = cache(self._spine)
         self.extenders = cache(self._extenders)
@@ -96,7 +97,7 @@ class NestSearch:
             loop = None if loop is None else LoopChoice(attribute, (loop,))
         return replace(found, loop=loop)
 
-    def components(self, attributes: Attributes) -> list[Attributes]:
+    def _components(self, attributes: Attributes) -> list[Attributes]:
         """Return the parts that nothing joins to each other once all other attributes are bound."""
         left, parts = set(attributes), []
         while left:

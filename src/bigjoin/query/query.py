@@ -93,7 +93,8 @@ class Comparison:
             return self.flipped()
         if isinstance(self.right, Constant):
             return self
-        return min(self, self.flipped(), key=lambda form: (form.op, str(form.left)))
+        backwards = (self.operator.flipped, str(self.right)) < (self.op, str(self.left))
+        return self.flipped() if backwards else self
 
     def renamed(self, names: dict[str, str]) -> Comparison:
         """Return the comparison with its attributes replaced."""

@@ -26,7 +26,7 @@ import bigjoin as bj
 from bigjoin.cli.info import describe
 from bigjoin.errors import BigjoinError
 from bigjoin.index.checksums import file_entry
-from bigjoin.index.manifest import MANIFEST
+from bigjoin.index.manifest_file import MANIFEST
 from bigjoin.index.typed_json import to_json
 from bigjoin.indexing import build_index
 from bigjoin.languages import parse

@@ -17,8 +17,8 @@ from bigjoin.dataflow.schedule import DealtSchedule, OwnedSchedule
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.join.bind import bind
 from bigjoin.join.blocks import Spread, join
+from bigjoin.join.dataflow_primitive import DataflowPrimitive
 from bigjoin.join.itinerary import Itinerary
-from bigjoin.join.operators import Operators
 
 
 class Simulated:
@@ -43,7 +43,7 @@ class Simulated:
         heavy = self.heavy
         self.itinerary = Itinerary(self.plan) if heavy is None else HeavyItinerary(self.plan, heavy, batch_size)
         options = {"counting": counting, "batch_size": batch_size, "worth_counting": enough}
-        self.hosts = [Operators(self.plan, _Sink(self, task), self.itinerary, **options) for task in range(self.tasks)]
+        self.hosts = [DataflowPrimitive(self.plan, _Sink(self, task), self.itinerary, **options) for task in range(self.tasks)]
         dealt = None if self.heavy is None else self.heavy.marks[0]
         self.seeds = [WorkerSeeds(self.plan.seed, workers, self.tasks, task, dealt) for task in range(self.tasks)]
         self.loads = []

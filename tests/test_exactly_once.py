@@ -28,7 +28,7 @@ from bigjoin.errors import BigjoinError, OutputError
 from bigjoin.graph import Graph
 from bigjoin.index import writer
 from bigjoin.index.directory import Index
-from bigjoin.index.manifest import MANIFEST, read_manifest
+from bigjoin.index.manifest_file import MANIFEST, read_manifest
 from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index

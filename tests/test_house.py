@@ -14,7 +14,7 @@ MODULES = {path.relative_to(LIBRARY): ast.parse(path.read_text()) for path in LI
 JSON_LIKE = {
     "cli/options.py": "answers that --json prints",
     "explain.py": "the stats of a run, shown as a table",
-    "index/manifest.py": "where a manifest's JSON is read and written",
+    "index/manifest_file.py": "where a manifest's JSON is read and written",
     "spark/balanced.py": "the stats of a run",
     "spark/round_stats.py": "the stats of a run",
     "spark/rounds.py": "the stats of a run",

@@ -18,8 +18,8 @@ import xxhash
 from bigjoin.errors import IndexFormatError, OutputError, SourceError
 from bigjoin.index import writer as writer_module
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import DegreesEntry, SourceEntry
-from bigjoin.index.manifest import MANIFEST
+from bigjoin.index.manifest_entries import DegreesEntry, SourceEntry
+from bigjoin.index.manifest_file import MANIFEST
 from bigjoin.index.shards import Shards
 from bigjoin.index.writer import locked, vacuum, verify, writing
 from bigjoin.indexing import build_index, undirected_copy

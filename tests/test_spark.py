@@ -16,7 +16,7 @@ import pytest
 import bigjoin as bj
 from bigjoin import indexing
 from bigjoin.errors import OutputError
-from bigjoin.index.entries import SourceEntry
+from bigjoin.index.manifest_entries import SourceEntry
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
 from bigjoin.ingest import parquet, text

@@ -24,8 +24,7 @@ from bigjoin.planner import count_plan, plan
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.operators import BY_CODE, OPERATORS
 from bigjoin.query.query import Query
-from bigjoin.spark.strategies import strategy_named
-from bigjoin.spark.strategy import Ran, Strategy
+from bigjoin.spark.strategy import Ran, Strategy, strategy_named
 from tests.treatments import total
 
 SOURCES = Path(bigjoin.__file__).parent

@@ -23,8 +23,8 @@ from bigjoin.errors import IndexFormatError, OutputError
 from bigjoin.index import records, trust, verification
 from bigjoin.index.checksums import SEAL_BLOCK_BYTES, differs, file_entry
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import PublicationEntry
-from bigjoin.index.manifest import MANIFEST
+from bigjoin.index.manifest_entries import PublicationEntry
+from bigjoin.index.manifest_file import MANIFEST
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
 from bigjoin.index.writer import locked, verify
 from bigjoin.indexing import build_index

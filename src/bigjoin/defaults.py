@@ -26,7 +26,7 @@ STRATEGIES: dict[str, StrategyEntry] = {
     "shared": StrategyEntry("every task maps the whole index", "bigjoin.spark.shared", "Shared", factorizes=True),
     "partitioned": StrategyEntry("each worker owns a part, and prefixes travel", "bigjoin.spark.partitioned", "Partitioned"),
     "heavy-light": StrategyEntry(
-        "partitioned, with the work of hubs spread over all workers", "bigjoin.spark.partitioned", "HeavyLight"
+        "partitioned, with the work of hubs spread over all workers", "bigjoin.spark.heavy_light", "HeavyLight"
     ),
     "balanced": StrategyEntry(
         "all work is spread, so that every worker gets the same share under any skew", "bigjoin.spark.balanced", "Balanced"

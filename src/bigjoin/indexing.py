@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from bigjoin.defaults import MAX_SHARDS, PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index.directory import EDGE, Index
-from bigjoin.index.entries import RELATION_NAME, Manifest, check_name
-from bigjoin.index.manifest import is_index
+from bigjoin.index.manifest_entries import RELATION_NAME, Manifest, check_name
+from bigjoin.index.manifest_file import is_index
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.writer import verify, writing
 from bigjoin.ingest.build import Blueprint, GraphRelation, build

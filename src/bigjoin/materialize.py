@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from bigjoin.compiled.programs import ListProgram
+from bigjoin.compiled.loops_or_batches import ListProgram
 from bigjoin.defaults import BATCH_SIZE, PART_SIZE
 from bigjoin.errors import BigjoinError, IndexFormatError, QueryError
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import ColumnOrder, DefinitionEntry, Manifest, RelationEntry, check_name
-from bigjoin.index.manifest import read_manifest
+from bigjoin.index.manifest_entries import ColumnOrder, DefinitionEntry, Manifest, RelationEntry, check_name
+from bigjoin.index.manifest_file import read_manifest
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.writer import writing
 from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk, exchange_in

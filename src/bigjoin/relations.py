@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.defaults import StrategyName
 from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import ColumnOrder, check_name
-from bigjoin.index.manifest import is_index
+from bigjoin.index.manifest_entries import ColumnOrder, check_name
+from bigjoin.index.manifest_file import is_index
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.writer import writing
 from bigjoin.indexing import MAX_BYTES_READ_HERE, MAX_ROWS_INDEXED_HERE

@@ -32,8 +32,7 @@ from bigjoin.spark.failures import told
 from bigjoin.spark.frames import schema_of_frame, write_frame
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory, get_session, parallelism
-from bigjoin.spark.strategies import strategy_named
-from bigjoin.spark.strategy import Ask, PartFile, Strategy
+from bigjoin.spark.strategy import Ask, PartFile, Strategy, strategy_named
 from bigjoin.spark.stream import publish, stream
 
 

@@ -16,7 +16,7 @@ from bigjoin import __version__
 from bigjoin.errors import BigjoinError
 from bigjoin.graph import Graph
 from bigjoin.index.directory import Index
-from bigjoin.index.manifest import LOCK
+from bigjoin.index.manifest_file import LOCK
 from bigjoin.indexing import build_index
 from bigjoin.spark.session import get_session
 from bigjoin_bench.memory import Peak

@@ -88,7 +88,7 @@ def _build(
     """Build an index, and print what it holds; `build` are further arguments of build_index."""
     from bigjoin.graph import Graph
     from bigjoin.index.directory import Index
-    from bigjoin.index.manifest import check_target, is_index
+    from bigjoin.index.manifest_file import check_target, is_index
     from bigjoin.index.writer import verify as verify_index
     from bigjoin.indexing import build_index, run_for
     from bigjoin.materialize import definitions, materialize

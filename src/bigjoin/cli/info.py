@@ -30,7 +30,7 @@ info = inspection("info", described)
 def describe(index: Index) -> Facts:
     """Return what an index holds, as --json prints it."""
     from bigjoin.index.directory import VERTEX
-    from bigjoin.index.entries import SourceEntry
+    from bigjoin.index.manifest_entries import SourceEntry
     from bigjoin.index.trust import verify_degrees
 
     verify_degrees(index, VERTEX)

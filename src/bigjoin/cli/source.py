@@ -60,7 +60,7 @@ def _open_source(source: str | None, options: Options, report: Reporter) -> Grap
 def open_graph(source: str, options: Options, report: Reporter) -> Graph:
     """Return the graph of a source: from its own index, from the cache, or from an index built now."""
     from bigjoin.graph import Graph
-    from bigjoin.index.manifest import is_index
+    from bigjoin.index.manifest_file import is_index
     from bigjoin.indexing import build_index
 
     check_exists(source)

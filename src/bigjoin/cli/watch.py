@@ -56,7 +56,7 @@ def watch(
     DIR that does not exist begins as an empty graph, with the columns of the first file.
     """
     from bigjoin.graph import Graph, monitor_of
-    from bigjoin.index.manifest import is_vacant
+    from bigjoin.index.manifest_file import is_vacant
     from bigjoin.streaming.update_files import watch_folder
     from bigjoin.streaming.window import Window
 

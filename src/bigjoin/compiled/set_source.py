@@ -46,7 +46,7 @@ import numpy as np
 from bigjoin.compiled.source_text import SetSlice, SourceText
 from bigjoin.compiled.stages import Bound, BoundLoop, CodeSet, ExtensionList
 from bigjoin.index.trie import Trie
-from bigjoin.join.constraints import Filter
+from bigjoin.join.bounds_and_filters import Filter
 from bigjoin.join.extender import BoundExtender
 from bigjoin.query.operators import BY_CODE
 

@@ -34,7 +34,7 @@ from typing import NamedTuple
 from bigjoin.index.trie import Trie
 from bigjoin.join.after import After
 from bigjoin.join.bind import Binder
-from bigjoin.join.constraints import Condition
+from bigjoin.join.bounds_and_filters import Condition
 from bigjoin.join.extender import BoundExtender
 from bigjoin.kernels.compare import NOT_EQUAL
 from bigjoin.query.nest import Loop, Nest

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.packing import Arrays
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.join.constraints import Bounds
+from bigjoin.join.bounds_and_filters import Bounds
 from bigjoin.join.extender import BoundExtender
 from bigjoin.kernels.lookups import (
     aggregate,

@@ -38,7 +38,7 @@ from bigjoin.dataflow.waiting import read_waiting
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.join.bind import BoundPlan, BoundStep
 from bigjoin.join.blocks import UNCOUNTED, Counts, Proposals, join
-from bigjoin.join.operators import WORTH_COUNTING, Sink, Tally
+from bigjoin.join.dataflow_primitive import WORTH_COUNTING, Sink, Tally
 from bigjoin.join.seeds import decide
 from bigjoin.kernels.walk import ascend
 

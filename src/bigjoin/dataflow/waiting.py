@@ -12,7 +12,7 @@ from bigjoin.dataflow.packing import pack, unpack
 from bigjoin.dataflow.schedule import Waiting
 from bigjoin.index.trie import Codes
 from bigjoin.join.blocks import Counts, join
-from bigjoin.join.operators import codes_that_travel
+from bigjoin.join.dataflow_primitive import codes_that_travel
 
 HEADER_BYTES = 16
 """Before each block: how many bytes it has, and how many proposals it makes."""

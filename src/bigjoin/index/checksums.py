@@ -14,7 +14,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import SEAL_BLOCK_BYTES, FileEntry
+from bigjoin.index.manifest_entries import SEAL_BLOCK_BYTES, FileEntry
 from bigjoin.index.stage_runner import in_threads
 
 

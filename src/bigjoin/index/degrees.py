@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import DegreesEntry, RelationEntry
+from bigjoin.index.manifest_entries import DegreesEntry, RelationEntry
 from bigjoin.index.shards import Shards
 
 LISTED_HUBS = 10

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from bigjoin.errors import IndexFormatError, QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers
-from bigjoin.index.entries import ColumnOrder, LevelEntry, Manifest, RelationEntry, RunEntry
 from bigjoin.index.files import RANK_TYPES, IndexFiles
+from bigjoin.index.manifest_entries import ColumnOrder, LevelEntry, Manifest, RelationEntry, RunEntry
 from bigjoin.index.statistics import statistics_of
 from bigjoin.index.trie import Trie, build_trie, single_list
 from bigjoin.index.trust import verify_domain, verify_relation

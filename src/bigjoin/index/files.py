@@ -18,8 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.errors import IndexFormatError
-from bigjoin.index.entries import ColumnOrder, LevelEntry, Manifest, RelationEntry
-from bigjoin.index.manifest import read_manifest
+from bigjoin.index.manifest_entries import ColumnOrder, LevelEntry, Manifest, RelationEntry
+from bigjoin.index.manifest_file import read_manifest
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie
 from bigjoin.storage import FileStatus, Storage, StoredFile, storage_at

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import Manifest, RunEntry
+from bigjoin.index.manifest_entries import Manifest, RunEntry
 from bigjoin.index.trie import Codes
 from bigjoin.index.trust import verify_files
 from bigjoin.storage.arrays import table_in, write_table

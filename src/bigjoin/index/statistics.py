@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bigjoin.index.entries import DefinitionEntry, Manifest, RelationEntry
+from bigjoin.index.manifest_entries import DefinitionEntry, Manifest, RelationEntry
 from bigjoin.query.query import Atom
 from bigjoin.query.statistics import EDGE_COLUMNS, Definition, RelationStatistics, Statistics
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import ColumnOrder, RelationEntry
+from bigjoin.index.manifest_entries import ColumnOrder, RelationEntry
 from bigjoin.index.stage_runner import in_threads
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bigjoin.errors import IndexFormatError
 from bigjoin.index.changing import ChangingTrie, Moment, UntrueDeltaError
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import RunEntry
+from bigjoin.index.manifest_entries import RunEntry
 from bigjoin.index.runs import Delta, Reading, read_deltas
 from bigjoin.index.trie import Codes
 from bigjoin.query.statistics import RelationStatistics, Statistics

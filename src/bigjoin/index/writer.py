@@ -19,8 +19,8 @@ from typing import Any
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.checksums import file_entry
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import BUILD_PREFIX, FileEntry, Manifest, SupersededEntry, is_build
-from bigjoin.index.manifest import LOCK, MANIFEST, check_target, read_manifest, replace_manifest
+from bigjoin.index.manifest_entries import BUILD_PREFIX, FileEntry, Manifest, SupersededEntry, is_build
+from bigjoin.index.manifest_file import LOCK, MANIFEST, check_target, read_manifest, replace_manifest
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.trust import note_sealed, verify_all, verify_degrees
 from bigjoin.index.typed_json import from_json, to_json

@@ -12,7 +12,7 @@ import pyarrow as pa
 from bigjoin.index.catalogue import sample
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.directory import VERTEX
-from bigjoin.index.entries import ColumnOrder, DomainEntry, Manifest, RelationEntry, SourceEntry
+from bigjoin.index.manifest_entries import ColumnOrder, DomainEntry, Manifest, RelationEntry, SourceEntry
 from bigjoin.index.shards import Shards
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.values import take

@@ -28,7 +28,7 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.directory import VERTEX
-from bigjoin.index.entries import Manifest
+from bigjoin.index.manifest_entries import Manifest
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.ingest.assembly import Assembly, write_dictionary
 from bigjoin.ingest.columns import common_type

@@ -16,7 +16,7 @@ from bigjoin.index.changing import ChangingTrie, Moment
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import ColumnOrder, DomainEntry, LevelEntry, Manifest, OrderEntry, RelationEntry
+from bigjoin.index.manifest_entries import ColumnOrder, DomainEntry, LevelEntry, Manifest, OrderEntry, RelationEntry
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take

@@ -10,7 +10,7 @@ import numpy as np
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import DomainEntry, Manifest, RelationEntry
+from bigjoin.index.manifest_entries import DomainEntry, Manifest, RelationEntry
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.trust import notes_kept, verify_all
 from bigjoin.ingest.assembly import Assembly

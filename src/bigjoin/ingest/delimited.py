@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from bigjoin.errors import SourceError, shown
-from bigjoin.kernels.brackets import NOWHERE, find_open_quote
+from bigjoin.kernels.json_brackets import NOWHERE, find_open_quote
 
 
 def read_delimited(

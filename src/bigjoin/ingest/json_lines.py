@@ -12,7 +12,7 @@ import pyarrow.json
 
 from bigjoin.errors import MAX_LINE_LENGTH, SourceError, shown
 from bigjoin.ingest.delimited import check_utf8, line_at, whole_content
-from bigjoin.kernels.brackets import NOWHERE, find_objects
+from bigjoin.kernels.json_brackets import NOWHERE, find_objects
 
 MAX_NESTING = 64
 """Levels of objects and lists: Arrow's parser recurses into them, and tens of thousands would crash the process."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
-from bigjoin.index.entries import ColumnOrder, Manifest, RelationEntry, SourceEntry
+from bigjoin.index.manifest_entries import ColumnOrder, Manifest, RelationEntry, SourceEntry
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.ingest.assembly import write_dictionary
 from bigjoin.ingest.columns import common_type, joined_type

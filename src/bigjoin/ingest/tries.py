@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.index.entries import ColumnOrder, LevelEntry, OrderEntry
+from bigjoin.index.manifest_entries import ColumnOrder, LevelEntry, OrderEntry
 from bigjoin.index.shards import Shards
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.trie import Level, Trie, list_statistics

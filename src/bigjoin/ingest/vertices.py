@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bigjoin.errors import SourceError
 from bigjoin.index.directory import VERTEX
-from bigjoin.index.entries import LevelEntry, OrderEntry, RelationEntry
+from bigjoin.index.manifest_entries import LevelEntry, OrderEntry, RelationEntry
 from bigjoin.index.trie import list_statistics
 from bigjoin.ingest.assembly import Assembly
 from bigjoin.ingest.scan import MAX_RELATIONS_OF_VALUES, ScannedChunk

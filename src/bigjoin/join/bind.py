@@ -15,7 +15,7 @@ from bigjoin.index.dictionary import Dictionary, RowNumbers, code_type
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
 from bigjoin.join.after import After
-from bigjoin.join.constraints import Bounds, Condition, Filter, constrain
+from bigjoin.join.bounds_and_filters import Bounds, Condition, Filter, constrain
 from bigjoin.join.extender import BoundExtender, Limits
 from bigjoin.query.plan import Extender, Plan, Restriction
 from bigjoin.query.query import Comparison, Query

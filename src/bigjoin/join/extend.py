@@ -1,8 +1,8 @@
 """One step extends every prefix by one attribute: the extender with the fewest extensions proposes, the others intersect.
 
-This file is the algorithm (section 3.1 of the paper), and every strategy runs it. On one worker a step is `extend`, all of it
-at once. Where lists have owners, each owner runs a verb with the extenders it has (`dataflow/operators.py`). The compiled form
-of a plan does the same in nested loops.
+This file is the algorithm (section 3.1 of the paper), and every strategy runs it. With all lists at hand, a step is `extend`.
+Where lists have owners, each owner runs a verb with the extenders it has (`dataflow_primitive.py`). The compiled form of a plan
+does the same in nested loops.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundStep
 from bigjoin.join.blocks import Counts, Prefixes, Proposals, where
-from bigjoin.join.constraints import Filter
+from bigjoin.join.bounds_and_filters import Filter
 from bigjoin.join.extender import BoundExtender
 from bigjoin.kernels.compare import compare_extensions, count_differing
 from bigjoin.kernels.runs import first_of_runs

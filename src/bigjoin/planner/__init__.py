@@ -10,9 +10,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeVar
 
-from bigjoin.planner.delta import plan_delta
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.passes import COUNT, DELTA, FACTORIZED, MEANING, SEEDED, STATIC, Pass, through
+from bigjoin.planner.seed_with_deltas import plan_delta
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.nest import CountPlan, Nest
 from bigjoin.query.optional import branches

@@ -21,7 +21,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from bigjoin.dataflow.schedule import Round
 from bigjoin.errors import BigjoinError
-from bigjoin.join.operators import Tally
+from bigjoin.join.dataflow_primitive import Tally
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Failure, Receipt, TaskOutput, encode, failure
 from bigjoin.spark.session import OWN_SESSION

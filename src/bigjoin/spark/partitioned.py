@@ -2,8 +2,6 @@
 
 This is the paper's BiGJoin (sections 3.1 and 3.2). Blocks travel through the exchanges of a step and of the next ones, as far
 as a budget for each step allows; prefixes that reach their proposer when the budget is spent wait there.
-
-The heavy-light strategy is the same except for heavy keys, which the driver finds before the first round (`dataflow/heavy.py`).
 """
 
 from __future__ import annotations
@@ -17,15 +15,14 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.heavy import find_heavy
 from bigjoin.dataflow.owned_seeds import WorkerSeeds, seeds_of_tasks, tuples_of_workers
 from bigjoin.dataflow.packing import pack, unpack
 from bigjoin.dataflow.routing import pieces, route
 from bigjoin.dataflow.schedule import OwnedSchedule, Round
 from bigjoin.dataflow.waiting import read_waiting
 from bigjoin.join.blocks import Block, join
+from bigjoin.join.dataflow_primitive import DataflowPrimitive, Tally, Travels
 from bigjoin.join.itinerary import Itinerary
-from bigjoin.join.operators import Operators, Tally, Travels
 from bigjoin.spark.exchange import Arrival, RoundTask, Row
 from bigjoin.spark.job import Job
 from bigjoin.spark.rounds import LIMITED_PROPOSALS, STREAMED_PROPOSALS, InRounds, Rounds
@@ -60,14 +57,6 @@ class Partitioned(InRounds):
         return PartitionedRounds(job, schedule)
 
 
-class HeavyLight(Partitioned):
-    """Heavy keys are dealt out over all workers, and light ones stay whole."""
-
-    def rounds(self, job: Job) -> PartitionedRounds:
-        """Return a run of a job, for which heavy keys are found first."""
-        return super().rounds(replace(job, heavy=find_heavy(job.bound, job.workers)))
-
-
 @dataclass
 class PartitionedRounds(Rounds[OwnedSchedule]):
     """A run in which blocks travel to the owners of keys."""
@@ -99,7 +88,7 @@ class PartitionedTask(RoundTask):
     def __init__(self, job: Job, now: Round, stage: int = 0) -> None:
         super().__init__(job, now, stage)
         itinerary = job.itinerary
-        self.operators = Operators(
+        self.dataflow = DataflowPrimitive(
             job.bound,
             self.output,
             itinerary,
@@ -115,7 +104,7 @@ class PartitionedTask(RoundTask):
 
     @property
     def tally(self) -> Tally:
-        return self.operators.tally
+        return self.dataflow.tally
 
     def begun(self) -> Iterator[Sequence[Row]]:
         """Read seeds, or propose for prefixes that wait."""
@@ -125,20 +114,20 @@ class PartitionedTask(RoundTask):
                 seeds = WorkerSeeds(self.job.bound.seed, self.job.workers, self.job.tasks, self.number, dealt)
                 for read, prefixes in seeds.read(part.first, part.last, self.job.batch_size):
                     self.tally.candidates[0] += read
-                    yield from self._send(self.operators.seed(prefixes))
+                    yield from self._send(self.dataflow.seed(prefixes))
                     if self.output.is_full:
                         return
             else:
                 batches = (block.batches(self.job.batch_size) for block in read_waiting(part.file, part.first, part.last))
                 for batch in chain.from_iterable(batches):
-                    yield from self._send(self.operators.propose(self.now.step, part.stop, batch))
+                    yield from self._send(self.dataflow.propose(self.now.step, part.stop, batch))
                     if self.output.is_full:
                         return
 
     def arrived(self, rows: Iterator[Arrival]) -> Iterator[Sequence[Row]]:
         """Do what visits ask for with the blocks that have arrived."""
         for number, block in self._blocks(rows):
-            yield from self._send(self.operators.visit(self.visits[number], block))
+            yield from self._send(self.dataflow.visit(self.visits[number], block))
 
     def _blocks(self, rows: Iterator[Arrival]) -> Iterator[tuple[int, Block]]:
         """Give blocks; those for the same visit are joined, as long as all that are gathered hold B' tuples at most."""
@@ -160,7 +149,7 @@ class PartitionedTask(RoundTask):
         """Give the rows that carry blocks to the owners of keys, a row for each task."""
         hosts = {"workers": self.job.workers, "tasks": self.job.tasks}
         for visit, block in travelling:
-            at = self.operators.itinerary.place(visit)
+            at = self.dataflow.itinerary.place(visit)
             assert at is not None, "a block that may be anywhere has no need to travel"
             rows = []
             for task, part in route(block, at, **hosts, load=self.load):

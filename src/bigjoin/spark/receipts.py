@@ -20,7 +20,7 @@ from bigjoin.dataflow.waiting import WaitingFile
 from bigjoin.index.trie import Codes
 from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.join.blocks import Counts
-from bigjoin.join.operators import Tally
+from bigjoin.join.dataflow_primitive import Tally
 from bigjoin.kernels.jit import compilations
 from bigjoin.spark.job import Job
 from bigjoin.spark.matches import MatchFile

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from bigjoin.compiled.programs import CountProgram, ListProgram
+from bigjoin.compiled.loops_or_batches import CountProgram, ListProgram
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
 from bigjoin.index.typed_json import from_json, to_json

@@ -1,6 +1,6 @@
 """What a strategy is: it decides where the steps of a plan run, and gives the same three things as every other.
 
-Each strategy is one file, entered by name in `strategies.py`.
+Each strategy is one file, with an entry in the table `defaults.STRATEGIES`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
+from bigjoin.defaults import STRATEGIES
 from bigjoin.index.directory import Index
 from bigjoin.planner.draft import Draft
 from bigjoin.query.query import Query
@@ -80,3 +82,9 @@ class Strategy(ABC):
 
         In pieces, files are published in the folder as they are found, for a reader that has already begun.
         """
+
+
+def strategy_named(name: str) -> type[Strategy]:
+    """Return the class of a strategy, which is imported when it is first used."""
+    entry = STRATEGIES[name]
+    return cast("type[Strategy]", getattr(import_module(entry.module), entry.class_name))

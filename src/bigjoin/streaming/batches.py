@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import LedgerEntry
+from bigjoin.index.manifest_entries import LedgerEntry
 from bigjoin.paths import is_remote
 from bigjoin.query.query import Query
 from bigjoin.spark.failures import meaning, told

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.manifest import read_manifest
+from bigjoin.index.manifest_file import read_manifest
 from bigjoin.index.trust import notes_kept
 from bigjoin.index.versions import Versions, versions_of
 from bigjoin.index.writer import Writer, building, locked, remove_old, writing

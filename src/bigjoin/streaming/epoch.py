@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bigjoin.errors import BigjoinError
-from bigjoin.index.entries import CountsLine
+from bigjoin.index.manifest_entries import CountsLine
 from bigjoin.streaming.find import FoundChanges
 from bigjoin.streaming.updates import Fate
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from bigjoin.compiled.programs import CountProgram, ListProgram, as_loops
+from bigjoin.compiled.loops_or_batches import CountProgram, ListProgram, as_loops
 from bigjoin.compiled.work_limit import check_work
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.phase import Phase
@@ -36,8 +36,7 @@ from bigjoin.spark.matches import MatchFile, schema_of
 from bigjoin.spark.rounds import InRounds
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.shared import RANGES_PER_TASK
-from bigjoin.spark.strategies import strategy_named
-from bigjoin.spark.strategy import Ran
+from bigjoin.spark.strategy import Ran, strategy_named
 from bigjoin.spark.tasks import run_tasks
 
 MAX_REACH_ON_BATCHES = 1 << 16

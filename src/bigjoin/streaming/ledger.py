@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import LedgerEntry
+from bigjoin.index.manifest_entries import LedgerEntry
 
 
 def is_committed(index: Index, entry: LedgerEntry, *, adopt: bool) -> bool:

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import ClockEntry, DomainEntry, Manifest, RelationEntry, RunEntry
 from bigjoin.index.lookup import NO_CODE, CodeLookup
+from bigjoin.index.manifest_entries import ClockEntry, DomainEntry, Manifest, RelationEntry, RunEntry
 from bigjoin.index.runs import Delta, Reading, write_deltas
 from bigjoin.index.versions import versions_of
 from bigjoin.storage.arrays import write_table

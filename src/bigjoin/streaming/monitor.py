@@ -1,9 +1,4 @@
-"""One epoch after another: updates in, signed matches out, committed together or not at all.
-
-The order of steps makes it exactly once. The run of updates and the matches are written and made durable; then the manifest is
-replaced, which commits the epoch, its output and its entry in the ledger at once; then the output is renamed into place. A
-process that is killed before the commit has done nothing; one that is killed after it leaves a rename for the next process.
-"""
+"""One epoch after another: updates in, signed matches out, committed together or not at all (`commit.py`)."""
 
 from __future__ import annotations
 
@@ -23,15 +18,15 @@ from pyspark.sql import SparkSession
 
 from bigjoin.errors import BigjoinError, OutputError, SourceError, reason
 from bigjoin.index.directory import Index
-from bigjoin.index.entries import LedgerEntry, Manifest, WatchedEntry
-from bigjoin.index.manifest import check_target, read_manifest, replace_manifest
+from bigjoin.index.manifest_entries import LedgerEntry
+from bigjoin.index.manifest_file import check_target, read_manifest, replace_manifest
 from bigjoin.index.phase import Phase
-from bigjoin.index.runs import drop_unused, merge_runs
 from bigjoin.index.versions import versions_of
-from bigjoin.index.writer import Writer, building, locked, remove_old
+from bigjoin.index.writer import building, locked, remove_old
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.query import Query
 from bigjoin.spark.session import scratch_directory
+from bigjoin.streaming.commit import commit_epoch
 from bigjoin.streaming.compaction import commit_compacted, is_worn
 from bigjoin.streaming.epoch import Epoch, QueryChanges
 from bigjoin.streaming.find import Execution, FindOptions, FoundChanges, find_changes
@@ -41,8 +36,6 @@ from bigjoin.streaming.output import WatchOutput
 from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.window import Window
 
-RUN_RETENTION_SECONDS = 60.0
-"""How long merged runs stay for processes that still read them."""
 CLEANING_SECONDS = 10.0
 """How often files that nothing needs any more are removed."""
 LOCK_PATIENCE_SECONDS = 120.0
@@ -135,7 +128,11 @@ class Monitor:
             with building(self.path) as writer:
                 try:
                     staged = live.stage(table, writer.folder, source)
-                    epoch, index = self._commit(live, staged, writer, ledger, function)
+                    epoch = self._find(live, staged, writer.identity)
+                    if function is not None:
+                        _call(function, epoch)
+                    counts = {str(one.query): epoch.queries[name].count for name, one in self.watched.items()}
+                    index = commit_epoch(live.index, staged, epoch, writer, counts=counts, ledger=ledger, output=self._output)
                 except SourceError:  # of malformed updates, before anything was changed
                     raise
                 except BaseException:
@@ -147,19 +144,6 @@ class Monitor:
             self._tend(live)
         epoch.seconds = time.perf_counter() - started
         return epoch
-
-    def _commit(
-        self, live: LiveIndex, staged: StagedEpoch, writer: Writer, ledger: LedgerEntry | None, function: Observer | None
-    ) -> tuple[Epoch, Index]:
-        """Find what a staged epoch changes, and commit both."""
-        epoch = self._find(live, staged, writer.identity)
-        if function is not None:
-            _call(function, epoch)
-        manifest = merge_runs(Index(self.path, staged.manifest), writer.folder, staged.manifest)
-        manifest = self._reported(manifest, epoch, ledger)
-        drop_unused(writer.folder, manifest)
-        kept = manifest.in_use(live.index.manifest.files)
-        return epoch, writer.commit(manifest, kept=kept, retention=RUN_RETENTION_SECONDS, verified=self.verify)
 
     def _find(self, live: LiveIndex, staged: StagedEpoch, identity: str) -> Epoch:
         """Execute the delta queries of every watched query over a staged epoch."""
@@ -206,17 +190,6 @@ class Monitor:
         for name, changes in epoch.queries.items():
             folder = self._output.path / self._output.folder(name, epoch.number)
             changes.files = [folder / file.name for file in changes.files]
-
-    def _reported(self, manifest: Manifest, epoch: Epoch, ledger: LedgerEntry | None) -> Manifest:
-        """Return a manifest with the counts, the ledger's entry, and the list of outputs to be finished.
-
-        The list keeps the outputs of other folders, which are published when a watch names their folder again.
-        """
-        counts = {str(w.query): WatchedEntry(str(epoch.queries[n].count), epoch.number) for n, w in self.watched.items()}
-        publications = manifest.publications
-        if self._output is not None:
-            publications = (*self._output.others(manifest), self._output.publication(epoch.number, epoch.line))
-        return replace(manifest, watched=counts, ledger=ledger or manifest.ledger, publications=publications)
 
     def finish(self) -> None:
         """Take published outputs off the index's list, so that a watch that ends normally leaves nothing to be finished."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bigjoin.errors import IndexFormatError, OutputError, reason
-from bigjoin.index.entries import CountsLine, Manifest, PublicationEntry
+from bigjoin.index.manifest_entries import CountsLine, Manifest, PublicationEntry
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
 from bigjoin.storage import Storage, storage_at
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from bigjoin.errors import SourceError
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.entries import LedgerEntry
+from bigjoin.index.manifest_entries import LedgerEntry
 from bigjoin.ingest.columns import id_type
 from bigjoin.ingest.delimited import read_delimited
 from bigjoin.ingest.json_lines import line_of_row, read_json

@@ -1,8 +1,8 @@
 """What a manifest says, as a frozen tree of dataclasses. `docs/index-format.md` describes every field for other programs.
 
-A field's type says what its value must be by itself, and `typed_json.py` refuses anything else. `entry_checks.py` compares the
-fields with each other before any file is read, `verification.py` compares them with the arrays. A commit makes a new tree with
-`dataclasses.replace`.
+A field's type says what its value must be by itself, and `typed_json.py` refuses anything else. `manifest_checks.py` compares
+the fields with each other before any file is read, `verification.py` compares them with the arrays. A commit makes a new tree
+with `dataclasses.replace`.
 """
 
 from __future__ import annotations

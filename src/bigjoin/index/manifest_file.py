@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bigjoin.errors import IndexFormatError
-from bigjoin.index.entries import FORMAT_VERSION, Manifest, is_build
-from bigjoin.index.entry_checks import check_entries
+from bigjoin.index.manifest_checks import check_entries
+from bigjoin.index.manifest_entries import FORMAT_VERSION, Manifest, is_build
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
 from bigjoin.storage import storage_at
 

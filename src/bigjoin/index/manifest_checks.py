@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bigjoin.errors import shown
-from bigjoin.index.entries import (
+from bigjoin.index.manifest_entries import (
     ColumnOrder,
     DefinitionEntry,
     DomainEntry,

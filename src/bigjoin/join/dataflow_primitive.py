@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundPlan
 from bigjoin.join.blocks import Block, Counts, Prefixes, Proposals, Travelling, where
-from bigjoin.join.constraints import Filter
+from bigjoin.join.bounds_and_filters import Filter
 from bigjoin.join.extend import check, count, count_flattened, count_intersection, flatten, intersect, propose
 from bigjoin.join.extender import BoundExtender
 from bigjoin.join.itinerary import Itinerary, Staying, Visit
@@ -61,7 +61,7 @@ class Tally:
 
 
 @dataclass
-class Operators:
+class DataflowPrimitive:
     """What a worker can do with a block, for one plan. With `counting`, matches are counted and not written."""
 
     plan: BoundPlan
@@ -84,7 +84,7 @@ class Operators:
     def __post_init__(self) -> None:
         self.tally = Tally.of(self.plan)
         self.left = [self.allowance if self.last is None or s <= self.last else 0 for s in range(len(self.plan.steps))]
-        self.operators: dict[str, Callable[[Visit, Any, int | None], Moves]] = {
+        self.visits: dict[str, Callable[[Visit, Any, int | None], Moves]] = {
             "check": self._check,
             "count": self._count,
             "wait": self._wait,
@@ -103,7 +103,7 @@ class Operators:
     def visit(self, visit: Visit, block: Block) -> Travels:
         """Do what a visit asks for, and give what has to travel further."""
         place = self.itinerary.place(visit)
-        yield from self._go_on(self.operators[visit.operator](visit, block, place), place)
+        yield from self._go_on(self.visits[visit.operator](visit, block, place), place)
 
     def _go_on(self, moves: Moves, here: int | None) -> Travels:
         """Follow blocks through all visits that need no exchange, and give those that have to travel."""
@@ -119,7 +119,7 @@ class Operators:
                 if not isinstance(part, Staying):
                     yield visit, part
                 elif len(part.block):
-                    pending.append((self.operators[visit.operator](visit, part.block, there), there))
+                    pending.append((self.visits[visit.operator](visit, part.block, there), there))
 
     def _bound(self, step: int, prefixes: Codes, here: int | None) -> Moves:
         """Prefixes have a new attribute: checks and counting follow, or they are matches."""

@@ -32,7 +32,7 @@ def commit_epoch(
     ledger: LedgerEntry | None,
     output: WatchOutput | None,
 ) -> Index:
-    """Replace the manifest by one with the staged epoch, the counts of queries, the ledger's entry and the output to be finished.
+    """Replace the manifest by one that has the epoch, the counts of queries, the ledger entry and the output to be finished.
 
     Outputs of other folders stay on the manifest's list: they are published when a watch names their folder again.
     """

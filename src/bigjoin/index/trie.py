@@ -131,7 +131,7 @@ def list_statistics(offsets: NDArray[np.int64], length: int | None = None) -> Li
     keys, squares, longest = measured_lists(offsets, total)
     if longest < 0:
         raise ValueError("these are not the offsets of lists")
-    return ListStatistics(keys=keys, mean=total / max(1, keys), typical=squares / max(1, total), longest=longest)
+    return ListStatistics(int(keys), total / max(1, int(keys)), squares / max(1, total), int(longest))
 
 
 def single_list(values: Codes) -> Trie:

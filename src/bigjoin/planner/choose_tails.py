@@ -46,7 +46,8 @@ def _starts(attributes: Sequence[str], draft: Draft) -> float:
     """Return how many of the attributes have to be listed by themselves, if atoms lead from these to all the others."""
     if any(_is_row(a, draft) and not _leads(attributes, a, draft) for a in attributes):
         return inf
-    return len(components({a for a in atom.attributes if a in attributes} for atom in draft.positive) if attributes else ())
+    scopes = ({a for a in atom.attributes if a in attributes} for atom in draft.positive)
+    return len(components(scope for scope in scopes if scope))
 
 
 def _leads(bound: Collection[str], attribute: str, draft: Draft) -> bool:

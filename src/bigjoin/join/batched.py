@@ -1,4 +1,4 @@
-"""Run a plan on batches: for patterns so large that their loops would make no function to compile, and for small epochs."""
+"""Execute a plan on batches: for patterns whose loops would be too large to compile, and for small epochs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bigjoin.query.plan import Plan
 
 
 class Batched:
-    """A plan bound to an index, which counts and lists as compiled loops do; its seeds are the tuples of the first atom.
+    """A plan bound to an index, with the interface of compiled loops; its seeds are the tuples of the first atom.
 
-    A count that comes to more than `max_prefixes` before the last step is given up: TooManyPrefixesError. The last `tails`
-    attributes are given as lists, of one value each.
+    Counting raises TooManyPrefixesError beyond `max_prefixes` prefixes before the last step. The last `tails` attributes are
+    listed as tails, with one value for each prefix.
     """
 
     def __init__(self, plan: Plan, index: ReadableIndex, *, max_prefixes: float = inf, tails: int = 0) -> None:
@@ -31,7 +31,7 @@ class Batched:
         return [(first, last, 0, 0) for first, last in equal_ranges(self.plan, parts)]
 
     def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
-        """Return the count for some ranges of seeds, and report progress after each."""
+        """Return the count for ranges of seeds, and report progress after each."""
         join = GenericJoin(self.plan, counting=True, max_prefixes=self.max_prefixes)
         for first, last, *_ in ranges:
             join.count([(first, last)])

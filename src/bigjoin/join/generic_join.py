@@ -1,8 +1,8 @@
-"""Generic Join on one worker: the dataflow of a plan in which nothing travels, and which step of it runs next.
+"""Generic Join on one worker: the dataflow of a plan in which nothing travels.
 
-The deepest step with B' proposals waiting runs; where none has that many, seeds are read; where no seeds are left, the deepest
-step with anything waiting is flushed. A step runs on at most B' proposals, so at most 2 B' prefixes wait at any step and memory
-is O(m B') whatever the output (section 3.1 of the paper), while batches stay full.
+The deepest step with B' proposals waiting goes next. If no step has that many, seeds are read; if no seeds are left, the
+deepest step with anything waiting is flushed. A batch has at most B' proposals, so at most 2 B' prefixes wait at any step and
+memory is O(m B') however large the output is (section 3.1 of the paper), while batches stay full.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from bigjoin.join.seeds import read_seeds
 
 
 class TooManyPrefixesError(Exception):
-    """A run was given up: it has come to more prefixes than it was allowed."""
+    """A join was abandoned because it had more prefixes than allowed."""
 
 
 class GenericJoin:
-    """A run of a plan over ranges of seeds: its queues, what it has found, and what it did (`tally`)."""
+    """An execution of a plan over ranges of seeds: its queues, the matches found, and its `tally`."""
 
     is_full = False
 
@@ -44,7 +44,7 @@ class GenericJoin:
         self.queues = [Queue(batch_size) for _ in plan.steps]
         self.found: list[Codes] = []
         self.peak = 0
-        """Most prefixes that waited at one step."""
+        """The largest number of prefixes that waited at one step."""
 
     @property
     def tally(self) -> Tally:
@@ -64,35 +64,35 @@ class GenericJoin:
             self.found.clear()
 
     def _batches(self, ranges: Iterable[tuple[int, int]]) -> Iterator[None]:
-        """Run batch after batch."""
+        """Execute batch after batch, and yield after each."""
         for read, prefixes in read_seeds(self.plan.seed, ranges, self.batch_size):
             self.tally.candidates[0] += read
             self.progress(read)
-            self._run(self.operators.seed(prefixes))
+            self._finish(self.operators.seed(prefixes))
             yield
             yield from self._flush(self.batch_size)
         yield from self._flush(1)
 
-    def _flush(self, enough: int) -> Iterator[None]:
-        """Run the deepest step where enough proposals wait, until there is none."""
-        while ready := [step for step, queue in enumerate(self.queues) if queue.proposals >= enough]:
-            self._run(self.operators.propose(ready[-1], 0, self.queues[ready[-1]].take()))
+    def _flush(self, least: int) -> Iterator[None]:
+        """Execute the deepest step where at least so many proposals wait, until there is none."""
+        while ready := [step for step, queue in enumerate(self.queues) if queue.proposals >= least]:
+            self._finish(self.operators.propose(ready[-1], 0, self.queues[ready[-1]].take()))
             yield
 
-    def _run(self, moves: Travels) -> None:
-        for _ in moves:
+    def _finish(self, travels: Travels) -> None:
+        for _ in travels:
             raise AssertionError("nothing travels with one worker")
         if sum(self.tally.prefixes[:-1]) > self.max_prefixes:
             raise TooManyPrefixesError
 
     def wait(self, step: int, stop: int, block: Counts, keys: Codes | None) -> None:
-        """Keep prefixes until their step runs."""
+        """Keep prefixes until their step goes next."""
         del stop, keys
         self.queues[step].put(block)
         self.peak = max(self.peak, self.queues[step].prefixes)
 
     def match(self, matches: Codes) -> None:
-        """Keep matches until somebody takes them."""
+        """Keep matches until `matches` yields them."""
         self.found.append(matches)
 
 
@@ -112,11 +112,11 @@ class Queue:
         self.prefixes += len(block)
 
     def take(self) -> Counts:
-        """Remove and return a batch. What arrived meanwhile is cut into batches when those before it are gone."""
+        """Remove and return a batch. What has arrived is cut into batches once all earlier batches are gone."""
         batch = next(self._front, None)
         if batch is None:
             self._front, self._arrived = join(self._arrived).batches(self.batch_size), []
             batch = next(self._front)
         self.proposals -= batch.proposals
-        self.prefixes -= int(np.count_nonzero(batch.starts == 0))  # the later pieces of a list that was cut begin further on
+        self.prefixes -= int(np.count_nonzero(batch.starts == 0))  # later pieces of a list that was cut start beyond 0
         return batch

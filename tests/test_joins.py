@@ -349,7 +349,7 @@ def test_mistakes_with_relations_are_told_before_spark_starts(tmp_path):
         (["count", rule, *relation, *relation], "there are two relations 'r'"),
         (["count", rule, "--relation", "r=nowhere.csv"], "there is no file or directory nowhere.csv"),
         (["count", "q(a) := r(a)", *relation], "'r' has 2 columns, not 1"),
-        (["count", rule, "--undirected", *relation], "relations have no directions"),
+        (["count", rule, "--undirected", *relation], "relations have no direction"),
     ]:
         assert refused(run(*arguments, cwd=tmp_path, JAVA_HOME="/nowhere"), message)
 

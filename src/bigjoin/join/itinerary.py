@@ -169,7 +169,7 @@ class Itinerary:
 
     @cached_property
     def shares_last(self) -> bool:
-        """Whether the last step's candidates travel only once, as shared lists: they then cost their codes, not their number."""
+        """Whether candidates of the last step travel only once, as shared lists, so that their codes cost, not their number."""
         return bool(self.stops) and self.exchanges(len(self.stops) - 1) <= 1
 
     def is_here(self, visit: Visit, here: int | None) -> bool:

@@ -45,8 +45,9 @@ class TaskError:
     @classmethod
     def of(cls, error: errors.BigjoinError | OSError) -> TaskError:
         """Describe an error; those of the file system become an OutputError."""
-        is_ours = isinstance(error, errors.BigjoinError)
-        return cls(type(error).__name__, str(error)) if is_ours else cls("OutputError", errors.reason(error))
+        if isinstance(error, OSError):
+            return cls("OutputError", errors.reason(error))
+        return cls(type(error).__name__, str(error))
 
     def raised(self) -> errors.BigjoinError:
         """Return the error, to be raised in the driver."""

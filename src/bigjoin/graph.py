@@ -282,7 +282,7 @@ class Graph(Verbs):
         return self._choose(meaning(first, self.index.base.statistics)[0], self.index.base, strategy, workers=workers)[0]
 
     def close(self) -> None:
-        """Remove the scratch index, if this graph owns one, and files of results. Frames from `find` cannot be read afterwards."""
+        """Remove the files of results and the scratch index, if there is one. Frames from `find` cannot be read afterwards."""
         self._results.free()
         for folder in (self._scratch, None if self._compacted is None else self._compacted[1].path.parent):
             if folder is not None:

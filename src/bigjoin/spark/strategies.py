@@ -1,4 +1,4 @@
-"""All strategies, by name: a new one is a file of its own and an entry here (and its name in `defaults.StrategyName`)."""
+"""All strategies by name. A new one is a file of its own, an entry here, and its name in `defaults.StrategyName`."""
 
 from __future__ import annotations
 

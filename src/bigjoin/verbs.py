@@ -32,7 +32,7 @@ from bigjoin.spark.frames import schema_of_frame, write_frame
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory, get_session, parallelism
 from bigjoin.spark.strategies import STRATEGIES
-from bigjoin.spark.strategy import Ask, PartFile, Ran, Strategy
+from bigjoin.spark.strategy import Ask, PartFile, Ran, Strategy, task_stats
 from bigjoin.spark.stream import publish, stream
 
 
@@ -141,15 +141,9 @@ class Verbs(ABC):
         else:
             number = int(self.exists(asked.query, strategy=asked.strategy, workers=first.workers, batch_size=first.batch_size))
         seconds, workers = time.perf_counter() - started, first.workers or parallelism(self.spark)
-        stats = {
-            "rounds": 1,
-            "bytes": 0,
-            "load": {"max": 0, "mean": 0.0},
-            "steps": [],
-            "tasks": {"count": workers, "seconds": {"max": seconds, "mean": seconds}},
-            "peak_memory": 0,
-            "seconds": {"plan": 0.0, "run": seconds},
-        }
+        tasks = task_stats([seconds] * workers, peak_memory=0, compiled=0)
+        stats = {"rounds": 1, "bytes": 0, "load": {"max": 0, "mean": 0.0}, "steps": [], **tasks}
+        stats["seconds"] = {"plan": 0.0, "run": seconds}
         tuples = np.array([sum(relation.tuples for relation in first.index.statistics.relations.values())])
         return Count.of(Ran(number, workers, stats, lambda: tuples), first, asked.strategy, seconds)
 

@@ -208,17 +208,24 @@ def find_heavy(plan: BoundPlan, workers: int, *, threshold: float | None = None,
     share = HEAVY_SHARE / workers
     used = (plan.seed.extender, *plan.extenders)
     most = max(least, max(len(e.trie) for e in used) * share) if threshold is None else threshold
-    heavy: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_) for _ in plan.plan.attributes]
+    heavy: list[list[NDArray[np.int64]]] = [[] for _ in plan.plan.attributes]
     known: dict[tuple[int, int], NDArray[np.int64]] = {}
     for trie, column, position in _columns(plan):
         if (id(trie), column) not in known:
-            known[id(trie), column] = _tuples_of_codes(trie, column)
-        heavy[position] = _either(heavy[position], known[id(trie), column] > most)
+            known[id(trie), column] = np.flatnonzero(_tuples_of_codes(trie, column) > most)
+        heavy[position].append(known[id(trie), column])
     total, candidates = _candidates(plan)
     for position, counts in candidates:
-        heavy[position] = _either(heavy[position], counts > (max(least, total * share) if threshold is None else threshold))
-    ends = [int(np.max(np.flatnonzero(marks), initial=-1)) + 1 for marks in heavy]
-    return Heavy(most, tuple(marks[:end].copy() for marks, end in zip(heavy, ends, strict=True)), workers, least)
+        heavy[position].append(np.flatnonzero(counts > (max(least, total * share) if threshold is None else threshold)))
+    return Heavy(most, tuple(_marks(codes) for codes in heavy), workers, least)
+
+
+def _marks(codes: list[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    """Return marks of codes, which end with the largest of them."""
+    marked = np.concatenate([np.empty(0, np.int64), *codes])
+    marks = np.zeros(int(marked.max(initial=-1)) + 1, np.bool_)
+    marks[marked] = True
+    return marks
 
 
 def _columns(plan: BoundPlan) -> Iterator[tuple[Trie, int, int]]:
@@ -262,11 +269,3 @@ def _candidates(plan: BoundPlan) -> tuple[int, list[tuple[int, NDArray[np.int64]
             count_codes(keys, np.where(sample.proposers == i, 0, counts), asked)
             found.append((extender.key[0], asked))
     return int(counts.sum()), found
-
-
-def _either(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    if len(one) < len(other):
-        one, other = other, one
-    found = one.copy()
-    found[: len(other)] |= other
-    return found

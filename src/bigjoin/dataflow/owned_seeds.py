@@ -58,7 +58,8 @@ class WorkerSeeds:
             mine = np.flatnonzero(trie.keys % self.workers % self.tasks == self.task)
         else:
             size = trie.shards.size or trie.nodes_stored
-            mine = np.sort(trie.shards.nodes(hosted(size, self.workers, self.tasks, self.task)))
+            owned = [np.arange(worker, size, self.workers) for worker in range(self.task, self.workers, self.tasks)]
+            mine = np.sort(trie.shards.nodes(np.concatenate(owned)))
         if self.dealt is None or not self.dealt.any():
             return mine, mine[:0]
         dealt = np.flatnonzero(self.dealt)
@@ -84,11 +85,6 @@ def seeds_of_tasks(seed: BoundSeed, workers: int, tasks: int, dealt: NDArray[np.
         owned = tuples_of_workers(trie, workers)
         return [int(owned[task::tasks].sum()) for task in range(tasks)]
     return [len(WorkerSeeds(seed, workers, tasks, task, dealt)) for task in range(tasks)]
-
-
-def hosted(size: int, workers: int, tasks: int, task: int) -> NDArray[np.int64]:
-    """Return the codes below `size` that the workers of a task own."""
-    return np.concatenate([np.arange(worker, size, workers) for worker in range(task, workers, tasks)])
 
 
 def tuple_bounds(trie: Trie, level: int = 0) -> NDArray[np.int64]:

@@ -134,10 +134,8 @@ class Proposals:
 
     def part(self, chosen: NDArray[Any]) -> Proposals:
         """Return some of the prefixes with their segments packed; codes that several segments share are copied once."""
-        placed = np.empty(len(chosen), np.int64)
-        codes = np.empty(share_segments(self.begins, self.lengths, chosen, placed), self.codes.dtype)
-        copy_segments(self.codes, self.begins, self.lengths, chosen, placed, codes)
-        return Proposals(self.prefixes.take(chosen, axis=1), placed, self.lengths[chosen], codes)
+        begins = np.empty(len(chosen), np.int64)
+        return self._copied(chosen, begins, share_segments(self.begins, self.lengths, chosen, begins))
 
     def view(self, chosen: NDArray[Any]) -> Proposals:
         """Return some of the prefixes; their segments are not copied."""
@@ -146,10 +144,12 @@ class Proposals:
     def unshared(self, chosen: NDArray[Any]) -> Proposals:
         """Return some of the prefixes, each with a segment of its own that can be shortened in place."""
         lengths = self.lengths[chosen]
-        placed = np.cumsum(lengths) - lengths
-        codes = np.empty(int(lengths.sum()), self.codes.dtype)
-        copy_segments(self.codes, self.begins, self.lengths, chosen, placed, codes)
-        return Proposals(self.prefixes.take(chosen, axis=1), placed, lengths, codes)
+        return self._copied(chosen, np.cumsum(lengths) - lengths, int(lengths.sum()))
+
+    def _copied(self, chosen: NDArray[Any], begins: NDArray[np.int64], size: int) -> Proposals:
+        codes = np.empty(size, self.codes.dtype)
+        copy_segments(self.codes, self.begins, self.lengths, chosen, begins, codes)
+        return Proposals(self.prefixes.take(chosen, axis=1), begins, self.lengths[chosen], codes)
 
     def flattened(self) -> Codes:
         """Return the extended prefixes: each prefix once for each of its candidates."""

@@ -7,7 +7,7 @@ memory is O(m B') however large the output is (section 3.1 of the paper), while 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 
 import numpy as np
@@ -30,16 +30,8 @@ class GenericJoin:
 
     is_full = False
 
-    def __init__(
-        self,
-        plan: BoundPlan,
-        *,
-        counting: bool,
-        batch_size: int = BATCH_SIZE,
-        max_prefixes: float = inf,
-        progress: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self.plan, self.batch_size, self.max_prefixes, self.progress = plan, batch_size, max_prefixes, progress
+    def __init__(self, plan: BoundPlan, *, counting: bool, batch_size: int = BATCH_SIZE, max_prefixes: float = inf) -> None:
+        self.plan, self.batch_size, self.max_prefixes = plan, batch_size, max_prefixes
         self.operators = Operators(plan, self, OneWorker(plan), counting=counting, batch_size=batch_size)
         self.queues = [Queue(batch_size) for _ in plan.steps]
         self.found: list[Codes] = []
@@ -67,7 +59,6 @@ class GenericJoin:
         """Execute batch after batch, and yield after each."""
         for read, prefixes in read_seeds(self.plan.seed, ranges, self.batch_size):
             self.tally.candidates[0] += read
-            self.progress(read)
             self._finish(self.operators.seed(prefixes))
             yield
             yield from self._flush(self.batch_size)

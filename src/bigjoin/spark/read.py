@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
@@ -118,28 +118,27 @@ def _read_text(spark: SparkSession, source: str) -> DataFrame:
     places = tuple(heading.first.index(name) for name in edge_columns(heading.first) or ()) or (0, 1)
     layout = TextSplit(source, "", heading.separator, places, 2, heading.width)
 
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_modules()
-        for text in map(_text, batches):
-            yield pa.RecordBatch.from_pydict({"found": [encode(layout.look(text, 0, _unreadable(text)))]})
+    def look(text: bytes) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"found": [encode(layout.look(text, 0, _unreadable(text)))]})
 
     with reading(source):
-        pieces = lines.mapInArrow(look, "found string").toArrow()["found"].to_pylist()
+        pieces = _mapped(lines, look, "found string").toArrow()["found"].to_pylist()
     found = reduce(Findings.__add__, (decode(Findings, piece) for piece in pieces), Findings())
     found.check(source, EDGES, heading, lambda fault: _line_number(spark, source, fault.first))
     kind = found.key_type(2)
     typed = replace(layout, schema=pa.schema([("src", kind), ("dst", kind)]))
+    return _mapped(lines, typed.parse, from_arrow_schema(typed.schema))
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+def _mapped(lines: DataFrame, function: Callable[[bytes], Iterator[pa.RecordBatch]], schema: T.StructType | str) -> DataFrame:
+    """Return the rows that a function makes of lines of text."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_modules()
-        for text in map(_text, batches):
-            yield from typed.parse(text)
+        for batch in batches:
+            yield from function("\n".join(batch.column(0).to_pylist()).encode())
 
-    return lines.mapInArrow(read, from_arrow_schema(typed.schema))
-
-
-def _text(lines: pa.RecordBatch) -> bytes:
-    return "\n".join(lines.column(0).to_pylist()).encode()
+    return lines.mapInArrow(run, schema)
 
 
 def _unreadable(text: bytes) -> dict[str, Fault]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Receipt
+from bigjoin.spark.strategy import task_stats
 
 MAX_REPORTED_LOADS = 1000
 """The most exchanges whose loads are reported individually."""
@@ -84,7 +85,7 @@ class RoundStats:
     def report(self, job: Job) -> dict[str, Any]:
         """Return the stats of a run: the paper's rounds, load, communication and memory."""
         attributes = [",".join(job.plan.seed.attributes), *(step.attribute for step in job.plan.steps)]
-        seconds = list(self.seconds.values()) or [0.0]
+        seconds = [self.seconds.get(task, 0.0) for task in range(job.tasks)]
         return {
             "workers": job.workers,
             "rounds": self.rounds,
@@ -98,8 +99,5 @@ class RoundStats:
                 {"attribute": attribute, "prefixes": prefixes, "candidates": candidates}
                 for attribute, prefixes, candidates in zip(attributes, self.prefixes, self.candidates, strict=True)
             ],
-            "tasks": {"count": job.tasks, "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
-            "busy": sum(seconds) / len(seconds) / max(*seconds, 1e-9),
-            "peak_memory": self.peak_memory,
-            "kernels_compiled": self.compiled,
+            **task_stats(seconds, peak_memory=self.peak_memory, compiled=self.compiled),
         }

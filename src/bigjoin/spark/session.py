@@ -71,7 +71,7 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
     if master is not None:
         _check_master(master)
     if master is not None and master.startswith("sc://"):
-        return _configured(builder.remote(master), conf).getOrCreate()
+        return builder.remote(master).config(map={**conf}).getOrCreate()
     check_java()
     cores = os.cpu_count() or 1
     own = scratch_directory("spark")
@@ -103,7 +103,7 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
         with _stderr_to(log):
             if needs_launch(settings):
                 launch(settings, home=own)
-            return _configured(builder, settings).getOrCreate()
+            return builder.config(map={**settings}).getOrCreate()
     except Exception as error:
         lines = log.read_text(errors="replace")
         said = [line for line in lines.splitlines() if re.search(r"Exception|Error", line)]
@@ -111,12 +111,6 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
         said += [_NOT_TAKEN] if "All masters are unresponsive" in lines else []
         reason = redacted(said[-1] if said else str(error).strip().splitlines()[0], settings).strip()
         raise SessionError(f"Spark did not start with master {master or 'local'}: {reason}") from error
-
-
-def _configured(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder
 
 
 def _check_master(master: str) -> None:

@@ -33,7 +33,7 @@ from bigjoin.spark.held import Held
 from bigjoin.spark.matches import in_microseconds, limited, schema_of, write_batches
 from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.session import parallelism
-from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy
+from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy, task_stats
 from bigjoin.spark.stream import PIECE_PREFIX, make_room
 from bigjoin.spark.tasks import decode, encode, run_numbered
 
@@ -244,14 +244,7 @@ def _stats(job: CountJob, receipts: list[CountReceipt]) -> dict[str, Any]:
         tally = [sum(column) for column in zip(*(receipt.tallies[i] for receipt in receipts), strict=True)]
         for k, attribute in enumerate(loops):
             steps.append({"term": i, "attribute": attribute, "prefixes": tally[k], "candidates": tally[len(loops) + k]})
-    seconds = [receipt.seconds for receipt in receipts] or [0.0]
-    return {
-        "rounds": 1,
-        "bytes": 0,
-        "load": {"max": 0, "mean": 0.0},
-        "steps": steps,
-        "tasks": {"count": len(receipts), "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
-        "busy": sum(seconds) / len(seconds) / max(*seconds, 1e-9),
-        "peak_memory": max((receipt.peak_memory for receipt in receipts), default=0),
-        "kernels_compiled": sum(receipt.compiled for receipt in receipts),
-    }
+    peak = max((receipt.peak_memory for receipt in receipts), default=0)
+    compiled = sum(receipt.compiled for receipt in receipts)
+    tasks = task_stats([receipt.seconds for receipt in receipts], peak_memory=peak, compiled=compiled)
+    return {"rounds": 1, "bytes": 0, "load": {"max": 0, "mean": 0.0}, "steps": steps, **tasks}

@@ -6,7 +6,7 @@ Each strategy is one file, listed by name in `strategies.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -56,6 +56,17 @@ class Ran:
     """Returns how many tuples of the indices each worker has. It is slow, as it reads all of them."""
     parts: list[PartFile] = field(default_factory=list)
     plan_seconds: float = 0.0
+
+
+def task_stats(seconds: Sequence[float], *, peak_memory: int, compiled: int) -> dict[str, Any]:
+    """Return the stats of a run's tasks: the seconds of each, how evenly these are spread, memory, and compiled kernels."""
+    most, mean = max(seconds, default=0.0), sum(seconds) / max(1, len(seconds))
+    return {
+        "tasks": {"count": len(seconds), "seconds": {"max": most, "mean": mean}},
+        "busy": mean / max(most, 1e-9),
+        "peak_memory": peak_memory,
+        "kernels_compiled": compiled,
+    }
 
 
 class Strategy(ABC):

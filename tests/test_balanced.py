@@ -36,7 +36,7 @@ from bigjoin.relations import Relations
 from bigjoin.spark import balanced
 from bigjoin.spark.balanced import BalancedRounds, BalancedTask
 from bigjoin.spark.choose import by_skew
-from bigjoin.spark.exchange import _ROW, RECEIPT
+from bigjoin.spark.exchange import RECEIPT, ROW
 from bigjoin.spark.job import Job
 from bigjoin.streaming import monitor
 from bigjoin.streaming.find import FoundChanges, _work
@@ -347,9 +347,9 @@ def stages(job, batch, *, cut=1000, write=None):
 
 def _stage(job, batch, stage, task, arriving, size):
     mine = BalancedTask(job, batch, stage)
-    batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
+    batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], ROW) for i in range(0, len(arriving), size))
     given = mine.begin(task) if stage == 0 else mine.advance(batches)
-    return pa.Table.from_batches(list(given), _ROW).to_pylist()
+    return pa.Table.from_batches(list(given), ROW).to_pylist()
 
 
 def _without_names(rows):

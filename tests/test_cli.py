@@ -81,7 +81,7 @@ def refused(done, *sentences):
         (["index", "nowhere.txt", "new"], "there is no file or directory nowhere.txt"),
         (["cuont", "triangle", "edges.txt"], "No such command 'cuont'"),
         (["find", "triangle", "edges.csv", "-o", "edges.csv"], "edges.csv is the source itself"),
-        (["count", "triangle", "edges.txt", "--master", "nonsense"], "'nonsense' is no Spark master"),
+        (["count", "triangle", "edges.txt", "--master", "nonsense"], "'nonsense' is not a Spark master"),
         (["count", "triangle", "edges.txt", "--master", "spark://127.0.0.1:1"], "there is no Spark at spark://127.0.0.1:1"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_setting_may_be_in_a_file(tmp_path):
 def test_settings_of_the_environment_are_an_object(tmp_path, said):
     (tmp_path / "edges.txt").write_text("1 2\n")
     done = run("count", "triangle", "edges.txt", cwd=tmp_path, BIGJOIN_CONF=said)
-    assert refused(done, "BIGJOIN_CONF is no JSON object of settings")
+    assert refused(done, "BIGJOIN_CONF is not a JSON object of settings")
 
 
 def test_secrets_are_known_by_their_keys():
@@ -157,7 +157,7 @@ def test_a_cluster_is_for_those_who_know_its_secret(tmp_path):
         for options in (wrong, wrong[:2]):
             done = run(*command[1:], *options, cwd=tmp_path)
             assert refused(
-                done, f"Spark did not start with master {cluster.master}: it is there, but does not accept this client"
+                done, f"Spark did not start with master {cluster.master}: it is running, but does not accept this client"
             )
             assert "guessed" not in done.stderr
             assert "Traceback" not in done.stderr

@@ -226,7 +226,7 @@ def killed_while_counting(folder, victim, *, patience=120.0):
 def test_a_process_that_is_killed_is_one_sentence(tmp_path, victim, sentence):
     done = killed_while_counting(tmp_path, victim)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"bigjoin: {sentence}, most likely for want of memory: ")
+    assert done.stderr.startswith(f"bigjoin: {sentence}, most likely because it ran out of memory: ")
     assert done.stderr.count("\n") == 1
 
 

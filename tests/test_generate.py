@@ -113,7 +113,7 @@ def test_files_are_few_and_hold_every_chunk_once(chunks, files, most):
         (["theory", "there", "--stars", "3-4"], "there exists; name a folder that does not, or remove it first"),
         (["theory", "missing/out", "--stars", "3-4"], "there is no directory"),
         (["theory", "--stars", "3-4"], "Missing argument 'OUT'"),
-        (["theory", "out", "--stars", "3-4", "--master", "nonsense"], "'nonsense' is no Spark master"),
+        (["theory", "out", "--stars", "3-4", "--master", "nonsense"], "'nonsense' is not a Spark master"),
         (["ramt", "out"], "No such command 'ramt'"),
     ],
 )

@@ -31,7 +31,7 @@ from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.spark import choose, partitioned, rounds
-from bigjoin.spark.exchange import _ROW, RECEIPT
+from bigjoin.spark.exchange import RECEIPT, ROW
 from bigjoin.spark.job import Job
 from bigjoin.spark.partitioned import Partitioned, PartitionedTask
 from bigjoin.streaming.watched import Watched
@@ -246,7 +246,7 @@ def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
 
     def advanced(size):
         """However Spark cuts the rows into batches."""
-        batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], _ROW) for i in range(0, len(arriving), size))
+        batches = (pa.RecordBatch.from_pylist(arriving[i : i + size], ROW) for i in range(0, len(arriving), size))
         rows = pa.Table.from_batches(list(PartitionedTask(job, now).advance(batches))).to_pylist()
         return [row for row in rows if row["visit"] != RECEIPT]
 

@@ -1,4 +1,4 @@
-"""Graph: the few public verbs over one graph. Edges in, an int or a Spark DataFrame out."""
+"""Graph: a graph, its index, and the verbs that query and update it. Edges in, an int or a Spark DataFrame out."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ class Graph(Verbs):
     """A graph with its extension indices, ready for queries.
 
     `edges` is a Spark DataFrame, a path (edge list, CSV, Parquet), an Arrow table or a pandas frame, with columns src and dst
-    (or its first two), or a mapping of names to such relations. Further columns are properties of edges, `vertices` is a table
-    of those of vertices. The index is built at once, in a scratch directory that is removed when Python exits or on `close`.
+    (or its first two), or a mapping of names to such relations. Further columns are properties of edges; `vertices` is a table
+    of vertices and their properties. The index is built at once, in a scratch directory that is removed by `close` or when
+    Python exits.
     """
 
     index: Index
     _scratch: Path | None = None
-    """The folder that this graph owns, and `close` removes."""
+    """The folder that this graph owns, which `close` removes."""
     _compacted: tuple[str, Index] | None = None
-    """A copy without runs of an index that cannot be written, by the identity of that index."""
+    """If the index cannot be written: its identity, and a copy of it without runs."""
     _monitor: tuple[Any, Monitor] | None = None
-    """The options of the last `apply`, and the monitor that was made for them."""
+    """The options of the last `apply`, and the monitor made for them."""
     _is_watched: bool = False
     """Whether a stream changes the index, so that queries have to open it again."""
 
@@ -86,10 +87,10 @@ class Graph(Verbs):
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = True, spark: SparkSession | None = None) -> Graph:
-        """Open an index directory, at the version that it has now.
+        """Open an index directory at its current version.
 
-        What a query reads is verified first, once on each machine: damaged files are refused. Without `verify` they may give
-        wrong answers, or end the process.
+        What a query reads is verified first, once on each machine, and damaged files are refused. Without `verify` they may
+        give wrong answers or crash the process.
         """
         index = Index.open(Path(path).absolute(), verify=verify)
         if VERTEX not in index.manifest.domains:
@@ -107,7 +108,7 @@ class Graph(Verbs):
         return self._without_runs()
 
     def _without_runs(self) -> Index:
-        """Return the index with its runs compacted: in place if it can be written, else in a copy that stays as it is."""
+        """Return the index with its runs compacted: in place if it can be written, otherwise in a copy, which is kept."""
         if self._is_watched:
             self.index = Index.open(self.index.path, verify=self.index.verifies)
         identity = self.index.manifest.identity
@@ -120,7 +121,7 @@ class Graph(Verbs):
         return self._compacted[1]
 
     def on(self, spark: SparkSession) -> Graph:
-        """Return a copy of the graph whose queries run in another session; the files still belong to this one."""
+        """Return a copy of the graph whose queries run in another session; this graph still owns the files."""
         return self._over(self.index, spark=spark)
 
     @property
@@ -129,12 +130,12 @@ class Graph(Verbs):
 
     @property
     def vertex_count(self) -> int:
-        """How many vertices there are: the ids that occur in an edge, or in the table of vertices."""
+        """The number of vertices: ids that occur in an edge or in the table of vertices."""
         return self.index.statistics.domains[VERTEX]
 
     @property
     def edge_count(self) -> int:
-        """How many edges there are, in all relations; in an undirected graph each counts once, parallel ones as one."""
+        """The number of edges in all relations. Parallel edges count once, and so do both directions of undirected edges."""
         relations = self.index.statistics.relations.values()
         tuples = sum(relation.tuples for relation in relations if relation.arity == 2 and not relation.materialized)
         return tuples if self.directed else tuples // 2
@@ -152,7 +153,7 @@ class Graph(Verbs):
         return self.edge_count
 
     def undirected(self) -> Graph:
-        """Return the undirected graph: loops dropped, each edge in both directions."""
+        """Return the undirected graph: without loops, and with each edge in both directions."""
         if not self.directed:
             return self
         scratch = scratch_directory("graph")
@@ -162,9 +163,9 @@ class Graph(Verbs):
     def materialize(self, name: str, query: str | Query, **flags: Unpack[Flags]) -> int:
         """Store a query's result as a relation of the index, and return how many tuples it has.
 
-        Queries may name it like any other relation, with the head's attributes as its columns. If its query is atoms alone,
-        without filters or flags, plans read it by themselves wherever it stands for several of a query's atoms. It belongs to
-        this version of the index: one that is built anew starts without it.
+        Queries may name it like any other relation, with the head's attributes as its columns. If its query consists of atoms
+        only, without filters or flags, plans use it automatically wherever it can replace several of a query's atoms. It
+        belongs to this index: one that is built again starts without it.
         """
         asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
         self.index = compact_in_place(self.index)
@@ -184,12 +185,12 @@ class Graph(Verbs):
         batch_size: int | None = None,
         **flags: Unpack[Flags],
     ) -> Epoch:
-        """Change the graph by a table of updates, as one epoch, and return what that changed in the results of queries.
+        """Apply a table of updates to the graph, as one epoch, and return how that changed the results of queries.
 
         Updates have columns src, dst and op (`+` or `-`, insert or delete, 1 or -1). They apply in the order of the column
         `order`; without one, deletions come before insertions. `queries` is a query, or a mapping of names to queries. For each
         of them the epoch has the matches that were created and destroyed (`table`) and the new `count`; without `listing`, only
-        the counts. Ask the same queries of every epoch: one that was not asked of the previous epoch is counted from scratch.
+        the counts. Pass the same queries with every epoch: one that the previous epoch did not have is counted from scratch.
         Updates and queries may be given in either order, but of two strings the first is the path of the updates.
         """
         rows, asked = _updates_and_queries(updates, queries)
@@ -227,13 +228,14 @@ class Graph(Verbs):
         """Watch queries while a streaming DataFrame of updates changes the graph; return Spark's streaming query, started.
 
         Each batch is an epoch. The matches that it creates and destroys are written to the folder `output` exactly once, as
-        epoch=N/*.parquet (below a folder for each query, if there are several), and the counts to _counts.jsonl. `function` is
+        epoch=N/*.parquet (in a folder for each query, if there are several), and the counts to _counts.jsonl. `function` is
         called with every Epoch before it is committed: at least once, and with the same number and rows each time. With
         neither, only counts are kept. `checkpoint` is where Spark records its progress, by default inside the output folder.
 
-        `window` and `time` let edges expire once their column `time` is further behind the latest than `window`, which is a
-        number in its unit or a length such as "7 days". `trigger` is what Spark's `trigger` takes. `adopt` accepts a checkpoint
-        that the index was not watched with before. Queries and updates may be given in either order.
+        With `window` and `time`, an edge expires once its value in the column `time` is more than `window` behind the latest.
+        A window is a number in the column's unit, or a duration such as "7 days". `trigger` holds the arguments of Spark's
+        `trigger`. `adopt` accepts a checkpoint that the index was not watched with before. Queries and updates may be given in
+        either order.
         """
         rows, asked = _updates_and_queries(updates, queries)
         if not hasattr(rows, "writeStream"):
@@ -257,7 +259,7 @@ class Graph(Verbs):
             order=order,
             window=None if window is None or time is None else Window(time, window),
         )
-        with monitor.writing() as live:  # so that mistakes are errors here, and not a stream that fails
+        with monitor.writing() as live:  # so that mistakes are errors here, and do not make the stream fail later
             self.index = live.index
         counts = {str(one.query): monitor.counts[name] for name, one in watched.items()}
         monitor.initial = KnownCounts(self.index.epoch, counts)
@@ -272,7 +274,7 @@ class Graph(Verbs):
         return count_here(index, query) if is_small(index) else int(self._over(index, spark=spark()).count(query))
 
     def _strategy_for_updates(self, strategy: StrategyName, watched: Mapping[str, Watched], workers: int | None) -> str:
-        """Return the strategy of delta queries: that of the first query, since they take the same steps."""
+        """Return the strategy of delta queries: that of the first query, since delta queries take the same steps."""
         check_strategy(strategy)
         first = next((one.query for one in watched.values()), None)
         if strategy != "auto" or first is None:
@@ -280,7 +282,7 @@ class Graph(Verbs):
         return self._choose(meaning(first, self.index.base.statistics)[0], self.index.base, strategy, workers=workers)[0]
 
     def close(self) -> None:
-        """Remove the scratch index, if this graph owns one, and results. Frames from `find` cannot be read afterwards."""
+        """Remove the files of results and the scratch index, if there is one. Frames from `find` cannot be read afterwards."""
         self._results.free()
         for folder in (self._scratch, None if self._compacted is None else self._compacted[1].path.parent):
             if folder is not None:
@@ -329,7 +331,7 @@ def monitor_of(
 def _updates_and_queries(
     updates: TableLike | Watchable, queries: Watchable | TableLike | None
 ) -> tuple[TableLike, Watchable | None]:
-    """Return updates and queries, swapped if their types say so."""
+    """Return updates and queries, swapped if their types show that they were given in the other order."""
     is_text_before_rows = isinstance(updates, str) and not isinstance(queries, (str, Query, Mapping, type(None)))
     if isinstance(updates, (Query, Mapping)) or is_text_before_rows:
         updates, queries = queries, updates

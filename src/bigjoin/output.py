@@ -1,4 +1,4 @@
-"""One result file from the parts that tasks wrote: complete under its name, or not there at all."""
+"""Join the parts that tasks have written into one result file, which appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUFFIXES = (".parquet", ".csv")
 
 
 def check_target(target: Path, source: str | None = None, *, lists: bool = False) -> None:
-    """Raise OutputError if nothing should or could be written there, before a long run finds out."""
+    """Raise OutputError if a result should not or cannot be written there, before a long run finds out."""
     if target.suffix.lower() not in SUFFIXES:
         raise OutputError(f"cannot tell the format of {target}: end its name in {' or '.join(SUFFIXES)}")
     if lists and target.suffix.lower() == ".csv":
@@ -37,7 +37,7 @@ def check_target(target: Path, source: str | None = None, *, lists: bool = False
 
 @contextmanager
 def staging(target: Path) -> Iterator[Path]:
-    """Give a folder beside the target for the parts, and remove it afterwards, whatever happens."""
+    """Give a folder for the parts next to the target, and remove it afterwards, whatever happens."""
     storage, name = storage_at(target.absolute().parent), f".{target.name}.{uuid.uuid4().hex[:12]}"
     try:
         yield storage.create_folder(name)
@@ -46,7 +46,7 @@ def staging(target: Path) -> Iterator[Path]:
 
 
 def assemble(parts: list[Path], schema: pa.Schema, target: Path, folder: Path) -> None:
-    """Join part files into the target, replacing it at once."""
+    """Join part files into the target, which is replaced atomically."""
     whole = folder / target.name
     join = _join_csv if target.suffix.lower() == ".csv" else _join_parquet
     join(parts, schema, whole)

@@ -1,4 +1,4 @@
-"""What can be asked of relations in an index: count, exists, find, write, explain. A graph is asked the same as any others."""
+"""The verbs: count, exists, find, write and explain, over relations in an index. Graphs and other relations share them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.defaults import ListOptions, StrategyName, check_numbers, check_strategy
@@ -32,7 +31,7 @@ from bigjoin.spark.failures import told
 from bigjoin.spark.frames import schema_of_frame, write_frame
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory, get_session, parallelism
-from bigjoin.spark.strategy import Ask, PartFile, Strategy, strategy_named
+from bigjoin.spark.strategy import Ask, PartFile, Ran, Strategy, strategy_named, task_stats
 from bigjoin.spark.stream import publish, stream
 
 
@@ -42,37 +41,27 @@ class Count(int):
     seconds: float
     strategy: str
     workers: int
-    _stats: dict[str, Any]
+    _ran: Ran
     _asked: Ask
-    _index_tuples: Callable[[], NDArray[np.int64]]
 
     @classmethod
-    def of(
-        cls,
-        number: int,
-        asked: Ask,
-        strategy: str,
-        workers: int,
-        seconds: float,
-        stats: dict[str, Any],
-        index_tuples: Callable[[], NDArray[np.int64]],
-    ) -> Count:
-        """Return a count with its figures."""
-        count = cls(number)
-        count._asked, count.strategy, count.workers, count.seconds = asked, strategy, workers, seconds
-        count._stats, count._index_tuples = stats, index_tuples
+    def of(cls, ran: Ran, asked: Ask, strategy: str, seconds: float) -> Count:
+        """Return the count of a run, with its figures."""
+        count = cls(ran.matches)
+        count._ran, count._asked = ran, asked
+        count.strategy, count.workers, count.seconds = strategy, ran.workers, seconds
         return count
 
     @cached_property
     def stats(self) -> dict[str, Any]:
-        """The rounds, steps, memory and seconds of the run, what a worker holds, and the AGM bound beside them."""
-        tuples = self._index_tuples()
+        """The rounds, steps, memory and seconds of the run, the tuples that workers hold, and the AGM bound."""
+        tuples = self._ran.index_tuples()
         held = {"max": int(tuples.max()), "mean": float(tuples.mean())}
-        return {**self._stats, "index_tuples": held, "agm": agm_bound(self._asked.query, self._asked.index.statistics)}
+        return {**self._ran.stats, "index_tuples": held, "agm": agm_bound(self._asked.query, self._asked.index.statistics)}
 
 
 class Explanation(str):
-    """A plan and what to expect of it, as text; with the figures of the run, if there was one."""
+    """A plan and its estimates, as text; with the `stats` of the run, if there was one."""
 
     __slots__ = ("stats",)
     stats: dict[str, Any] | None
@@ -85,7 +74,7 @@ class Verbs(ABC):
 
     @abstractmethod
     def _index_for(self, query: Query) -> Index:
-        """Return an index that holds what a query reads."""
+        """Return an index with the relations that a query reads."""
 
     @property
     def spark(self) -> SparkSession:
@@ -96,17 +85,17 @@ class Verbs(ABC):
 
     @property
     def _session(self) -> SparkSession | None:
-        """The session that queries would run in, if there is one already."""
+        """The session that queries will run in, if there is one already."""
         return self._spark or SparkSession.getActiveSession()
 
     @cached_property
     def _strategies(self) -> dict[str, Strategy]:
-        """The strategies that have been used, which remember what they have planned in this session."""
+        """The strategies that have been used; they keep what they have planned in this session."""
         return {}
 
     @cached_property
     def _results(self) -> Held:
-        """The files of results that frames read."""
+        """The files that frames of results read."""
         return Held()
 
     @property
@@ -127,9 +116,9 @@ class Verbs(ABC):
     ) -> Count:
         """Return the number of matches, an int that carries the `stats` of the run.
 
-        With `deduplicate`, of rows that differ, if the head leaves attributes out.
+        With `deduplicate`, return the number of distinct rows, if the head leaves attributes out.
         """
-        parallelism(self.spark)  # may start a session, or ask a cluster by a job of its own: not the query's time
+        parallelism(self.spark)  # may start a session, or run a job to ask a cluster: that is not part of the query's time
         asked = self._ask(_query(query, flags), strategy=strategy, workers=workers, batch_size=batch_size)
         if asked.is_distinct:
             return self._count_rows(asked)
@@ -140,10 +129,10 @@ class Verbs(ABC):
         ran = self._strategy(asked).count(part, progress)
         seconds = time.perf_counter() - started
         stats = {**ran.stats, "seconds": {"plan": ran.plan_seconds, "run": seconds - ran.plan_seconds}}
-        return Count.of(ran.matches, part, asked.strategy, ran.workers, seconds, stats, ran.index_tuples)
+        return Count.of(replace(ran, stats=stats), part, asked.strategy, seconds)
 
     def _count_rows(self, asked: _Asked) -> Count:
-        """Count rows that differ, by Spark."""
+        """Count distinct rows with Spark."""
         started, first = time.perf_counter(), asked.parts[0]
         if asked.query.head:
             with Held() as held:
@@ -151,17 +140,11 @@ class Verbs(ABC):
         else:
             number = int(self.exists(asked.query, strategy=asked.strategy, workers=first.workers, batch_size=first.batch_size))
         seconds, workers = time.perf_counter() - started, first.workers or parallelism(self.spark)
-        stats = {
-            "rounds": 1,
-            "bytes": 0,
-            "load": {"max": 0, "mean": 0.0},
-            "steps": [],
-            "tasks": {"count": workers, "seconds": {"max": seconds, "mean": seconds}},
-            "peak_memory": 0,
-            "seconds": {"plan": 0.0, "run": seconds},
-        }
+        tasks = task_stats([seconds] * workers, peak_memory=0, compiled=0)
+        stats = {"rounds": 1, "bytes": 0, "load": {"max": 0, "mean": 0.0}, "steps": [], **tasks}
+        stats["seconds"] = {"plan": 0.0, "run": seconds}
         tuples = np.array([sum(relation.tuples for relation in first.index.statistics.relations.values())])
-        return Count.of(number, first, asked.strategy, workers, seconds, stats, lambda: tuples)
+        return Count.of(Ran(number, workers, stats, lambda: tuples), first, asked.strategy, seconds)
 
     @told()
     def exists(
@@ -173,14 +156,10 @@ class Verbs(ABC):
         batch_size: int | None = None,
         **flags: Unpack[Flags],
     ) -> bool:
-        """Tell whether there is a match: the join stops at the first."""
-        first = _some(_query(query, flags))
-        return self._exists(self._ask(first, strategy=strategy, workers=workers, batch_size=batch_size, limit=1))
-
-    def _exists(self, asked: _Asked) -> bool:
-        first = replace(asked.parts[0], limit=1)
+        """Tell whether there is a match; the join stops at the first."""
+        asked = self._ask(_witness(_query(query, flags)), strategy=strategy, workers=workers, batch_size=batch_size, limit=1)
         with Held() as held:
-            return self._strategy(asked).find(first, held).count() > 0
+            return self._strategy(asked).find(asked.parts[0], held).count() > 0
 
     @told()
     def find(
@@ -196,12 +175,12 @@ class Verbs(ABC):
     ) -> DataFrame:
         """Return the matches as a Spark DataFrame with a column for each attribute of the head.
 
-        Factorized, a row stands for many matches: attributes that are independent once the others are bound are arrays, and
-        the matches of a row are the combinations of their values. A limit then counts rows.
+        If it is factorized, a row stands for many matches: attributes that are independent once the others are bound are
+        arrays, and the matches of a row are all combinations of their values. A limit then counts rows.
 
-        Lazy, like any DataFrame: each action runs the join again (persist the frame to keep the rows), and it reads this
-        index, so use it before `close`. With a limit the join stops as soon as it has that many. Not so under strategies
-        that work in rounds, which run now: a small result is then part of the frame, and a large one lies in scratch files
+        The frame is lazy: each action runs the join again (persist the frame to keep the rows) and reads this index, so use it
+        before `close`. With a limit, the join stops as soon as it has that many matches. Strategies that work in rounds are
+        different, as they find the matches now: a small result is part of the frame, and a large one lies in scratch files
         until `close`, or until Python exits. `scratch_bytes` says how much that is.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
@@ -209,7 +188,7 @@ class Verbs(ABC):
         return self._find(asked, self._strategy(asked), self._results)
 
     def _find(self, asked: _Asked, strategy: Strategy, held: Held) -> DataFrame:
-        """Return the matches; files that their frame reads are held."""
+        """Return the matches; the files that their frame reads are added to `held`."""
         frames = [strategy.find(part, held) for part in asked.parts]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
         if len(frames) > 1:
@@ -232,9 +211,9 @@ class Verbs(ABC):
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Flags],
     ) -> int:
-        """Write the matches to one Parquet or CSV file, by its suffix, and return how many rows there are.
+        """Write the matches to one Parquet or CSV file, by its suffix, and return how many rows it has.
 
-        The tasks write the rows themselves. The file appears when it is complete, and replaces one of the same name.
+        The tasks write the rows themselves. The file appears when it is complete, and replaces an existing one.
         """
         target = Path(path)
         check_target(target, lists=factorized)
@@ -259,10 +238,10 @@ class Verbs(ABC):
         look: Callable[[], None] = lambda: None,
         **flags: Unpack[Flags],
     ) -> Generator[Path, None, None]:
-        """Give files of matches as they are found, each until the next is asked for: CSV without titles, or Arrow.
+        """Give files of matches as they are found: CSV without a header, or Arrow. Each file lasts until the next is taken.
 
-        Close the iterator to stop the work, or let `look` raise, which is called now and then. Rows that have to be brought
-        together first, for `deduplicate` or optional atoms, all come at the end.
+        Close the iterator to stop the work, or raise an error in `look`, which is called now and then. Rows that have to be
+        combined first, for `deduplicate` or optional atoms, all come at the end.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
         asked = self._ask_listed(_query(query, flags), options)
@@ -283,7 +262,7 @@ class Verbs(ABC):
         *,
         in_pieces: bool = False,
     ) -> tuple[list[PartFile], pa.Schema]:
-        """Write the matches to files in a folder, and return these with their rows, and the columns; pieces are published."""
+        """Write the matches to files in a folder, and return the files with their rows, and the columns; publish pieces."""
         if len(asked.parts) == 1 and not asked.is_distinct:
             return strategy.write(asked.parts[0], folder, suffix, progress, in_pieces=in_pieces)
         with Held() as held:
@@ -306,9 +285,9 @@ class Verbs(ABC):
         batch_size: int | None = None,
         **flags: Unpack[Flags],
     ) -> Explanation:
-        """Return the plan as numbered rules, what the data lets expect and, with analyze, what happened (as `stats`, too).
+        """Return the plan as numbered rules with estimates and, with `analyze`, with what a run did (also as `stats`).
 
-        With delta, also the delta queries by which matches are kept up to date while updates change the relations.
+        With `delta`, include the delta queries that keep matches up to date while updates change the relations.
         """
         asked = self._ask(_query(query, flags), strategy=strategy, workers=workers, batch_size=batch_size)
         stats = None
@@ -320,7 +299,7 @@ class Verbs(ABC):
         return text
 
     def plan(self, query: str | Query, **flags: Unpack[Flags]) -> Plan:
-        """Return the plan for a query; raise QueryError, before anything runs, if it does not fit."""
+        """Return the plan for a query; raise QueryError if the query does not fit the relations."""
         asked = _query(query, flags)
         index = self._index_for(asked)
         plans = [plan(part) for part in meaning(asked, index.statistics)]
@@ -329,7 +308,7 @@ class Verbs(ABC):
         return plans[0]
 
     def _ask_listed(self, query: Query, options: ListOptions) -> _Asked:
-        """Return a query whose matches are to be listed, ready for a strategy; refuse heads that they cannot be listed by."""
+        """Do the same as `_ask` for a query whose matches are listed; refuse heads that make this impossible."""
         _check_head(query, factorized=options["factorized"])
         return self._ask(query, **options)
 
@@ -343,7 +322,7 @@ class Verbs(ABC):
         limit: int | None = None,
         factorized: bool = False,
     ) -> _Asked:
-        """Return what a query means in an index, ready for the strategy that will answer it."""
+        """Return what a query means in an index, and the strategy that will answer it."""
         check_strategy(strategy, factorized=factorized)
         check_numbers(workers=workers, batch_size=batch_size, limit=limit)
         index = self._index_for(query)
@@ -359,7 +338,7 @@ class Verbs(ABC):
     def _choose(
         self, part: Draft, index: Index, strategy: StrategyName, *, workers: int | None, factorized: bool = False
     ) -> tuple[StrategyName, str]:
-        """Return the strategy for a query, given what it means, and why."""
+        """Return the strategy for a query, and the reason."""
         if strategy != "auto":
             return strategy, "as asked for"
         if factorized:
@@ -375,7 +354,7 @@ class Verbs(ABC):
 
 @dataclass(frozen=True)
 class _Asked:
-    """A query, and what it means in an index: the queries that it is the sum of, and the strategy that answers them."""
+    """A query, the queries that it is the sum of in an index, and the strategy that answers them."""
 
     query: Query
     parts: tuple[Ask, ...]
@@ -383,15 +362,15 @@ class _Asked:
     why: str
     limit: int | None
     is_distinct: bool
-    """Whether rows that are equal count once."""
+    """Whether equal rows count once."""
 
 
 def _query(query: str | Query, flags: Flags) -> Query:
     return refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
 
 
-def _some(query: Query) -> Query:
-    """Return the query that has a match if and only if another has, without what cannot make a difference to that."""
+def _witness(query: Query) -> Query:
+    """Return a simpler query that has a match if and only if this one has: without optional atoms, and with a short head."""
     atoms = tuple(atom for atom in query.atoms if not atom.optional)
     known = {attribute for atom in atoms for attribute in atom.attributes}
     filters = tuple(f for f in query.filters if known.issuperset(f.attributes))
@@ -399,7 +378,7 @@ def _some(query: Query) -> Query:
 
 
 def _check_head(query: Query, *, factorized: bool) -> None:
-    """Refuse heads that matches cannot be listed by."""
+    """Refuse heads with which matches cannot be listed."""
     if not query.head:
         raise QueryError(f"the head of {query.name!r} is empty, so matches have no columns", hint="list attributes, or count")
     if factorized and (query.projects or query.optional):
@@ -408,10 +387,10 @@ def _check_head(query: Query, *, factorized: bool) -> None:
 
 
 def _added(counts: Sequence[Count]) -> Count:
-    """Return the sum of some counts, with the figures of all their runs."""
+    """Return the sum of counts, with the figures of all their runs."""
     if len(counts) == 1:
         return counts[0]
-    figures = [count._stats for count in counts]
+    figures = [count._ran.stats for count in counts]
     stats = dict(figures[0])
     for name in ("rounds", "exchanges", "bytes", "tuples", "critical_path", "kernels_compiled"):
         if name in stats:
@@ -425,9 +404,9 @@ def _added(counts: Sequence[Count]) -> Count:
     stats["seconds"] = {part: sum(one["seconds"][part] for one in figures) for part in ("plan", "run")}
     stats["steps"] = [step for one in figures for step in one["steps"]]
     first, seconds = counts[0], sum(count.seconds for count in counts)
-    return Count.of(sum(counts), first._asked, first.strategy, first.workers, seconds, stats, first._index_tuples)
+    return Count.of(replace(first._ran, matches=sum(counts), stats=stats), first._asked, first.strategy, seconds)
 
 
 def _known(figure: float | None) -> float:
-    """Return a figure, or less than any if it is not known."""
+    """Return a figure, or a smaller number than any figure if it is None."""
     return -1.0 if figure is None else figure

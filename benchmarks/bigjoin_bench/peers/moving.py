@@ -53,7 +53,7 @@ class Moving(Bigjoin):
             def _rows(self, session: SparkSession, rounds: Rounds[Any], now: Round, exchanges: int) -> DataFrame:
                 number = len(stages)
                 stages.append(exchanges)
-                make = rounds.task(rounds.job, now)
+                make = rounds.task(now)
 
                 def begin(task: int) -> Rows:
                     yield from _kept(f"{folder}/{number}-0", make(0).begin(task))

@@ -33,7 +33,6 @@ from bigjoin.spark.exchange import RECEIPT, ROW, exchange, exchanging
 from bigjoin_bench.peers.bigjoin import Bigjoin
 from bigjoin_bench.question import Answer, Question
 
-_ROW = pa.schema([(f.name, t) for f, t in zip(ROW, (pa.int32(), pa.int32(), pa.int64(), pa.int32(), pa.binary()), strict=True)])
 _HASHES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xD3A2646D)
 """A multiplier for each axis."""
 
@@ -186,5 +185,5 @@ def _factors(most: int, axes: int) -> Iterator[tuple[int, ...]]:
 
 def _row(task: int, source: int, sequence: int, visit: int, payload: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
-        {"task": [task], "source": [source], "sequence": [sequence], "visit": [visit], "payload": [payload]}, schema=_ROW
+        {"task": [task], "source": [source], "sequence": [sequence], "visit": [visit], "payload": [payload]}, schema=ROW
     )

@@ -154,8 +154,8 @@ def _primes() -> Iterator[int]:
 def _ranges_of_equal_work(generator: CountSource, parts: int) -> list[Range]:
     """Cut the seeds into ranges. The work of a seed is estimated as one, plus the length of the list that is read next."""
     root, (trie, divisible) = generator.root, generator.seeds
-    window = root.condition.window
-    if window.empty or len(set(window.codes)) > 1:
+    bounds = root.condition.bounds
+    if bounds.empty or len(set(bounds.codes)) > 1:
         return []
     if trie is None or (root.stages and not divisible):
         sizes = [len(generator.nest.tries[part.trie]) for stage in root.stages for part in stage.codes.lists]
@@ -163,8 +163,8 @@ def _ranges_of_equal_work(generator: CountSource, parts: int) -> list[Range]:
         return _between(np.linspace(0, codes, parts + 1).astype(np.int64))
     offsets = trie.levels[0].offsets[1:] if root.stages else trie.levels[0].offsets  # the first list of a delta has no key
     first, last = 0, len(offsets) - 1
-    if window.codes and not root.stages:
-        first = int(trie.nodes([np.array(window.codes[:1])], 1)[0])
+    if bounds.codes and not root.stages:
+        first = int(trie.nodes([np.array(bounds.codes[:1])], 1)[0])
         last = first + 1
     low, high = int(offsets[first]), int(offsets[last])
     positions = np.arange(low, high, -(-(high - low) // SAMPLED_POSITIONS) or 1)

@@ -133,10 +133,10 @@ class BoundLoop:
     @property
     def bounds(self) -> list[Bound]:
         """The bounds that its condition sets."""
-        window = self.condition.window
-        bounds = [Bound("<", p) for p in window.below] + [Bound(">", p) for p in window.above]
-        bounds += [Bound("==", p) for p in window.equal] + [Bound("==", None, code) for code in window.codes]
-        return [*bounds, Bound("<", None, 0)] if window.empty else bounds
+        bounds = self.condition.bounds
+        found = [Bound("<", p) for p in bounds.below] + [Bound(">", p) for p in bounds.above]
+        found += [Bound("==", p) for p in bounds.equal] + [Bound("==", None, code) for code in bounds.codes]
+        return [*found, Bound("<", None, 0)] if bounds.empty else found
 
     @property
     def heads(self) -> list[BoundLoop]:

@@ -1,8 +1,8 @@
-"""What a strategy would ask of its workers: a sample of prefixes goes through the plan, and visits the owners of its keys.
+"""How evenly a strategy would load its workers, forecast by sending a sample of prefixes through the plan.
 
-Each prefix of a step visits the owner of every key to be counted, and each of its candidates those that did not propose it. A
-sample, taken evenly from seeds and then from candidates, visits the owners in proportion. So the owner that gets most of the
-sample gets most of the work, by about as much. Where keys are heavy, all workers share what is asked of them.
+Each prefix of a step visits the owners of all its keys to be counted, and each of its candidates visits those that did not
+propose it. A sample, taken evenly from the seeds and then from the candidates of each step, visits owners in proportion to the
+whole, so it shows which owner gets the most work and how much that is. The work of heavy keys is shared by all workers.
 """
 
 from __future__ import annotations
@@ -16,30 +16,31 @@ from numpy.typing import NDArray
 from bigjoin.dataflow.heavy import Heavy
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundPlan
-from bigjoin.join.extend import check, extend
+from bigjoin.join.blocks import Prefixes
+from bigjoin.join.extend import check, extend, fewest_extensions
 from bigjoin.join.itinerary import Itinerary
-from bigjoin.join.seeds import fewest_extensions, prefixes_of
+from bigjoin.join.seeds import prefixes_of
 
 SAMPLED_PREFIXES = 1 << 16
-"""Prefixes of a step that are looked at."""
+"""Prefixes of each step that are sampled."""
 
 
 @dataclass
 class Forecast:
-    """Tuples that workers would receive, exchange by exchange: the most of them, and the mean."""
+    """Tuples that workers would receive, added up over all exchanges: by the busiest worker of each, and on average."""
 
     most: float = 0.0
     mean: float = 0.0
     hottest: tuple[float, str] = field(default=(0.0, ""))
-    """How many times its share the worst-off worker gets in an exchange, and the attribute whose owner it is."""
+    """The largest load in an exchange as a multiple of the mean, and the attribute whose owner has it."""
 
     @property
     def skew(self) -> float:
-        """How many times longer the critical path is than it would be if all workers had the same to do."""
+        """How many times longer the critical path is than with equal work for all workers."""
         return self.most / self.mean if self.mean else 1.0
 
     def visit(self, attribute: str, load: NDArray[np.float64]) -> None:
-        """Note that the owners of an attribute receive so much in an exchange."""
+        """Add an exchange in which the owners of an attribute receive a load, worker by worker."""
         self.most += load.max()
         self.mean += load.mean()
         if load.any():
@@ -47,7 +48,7 @@ class Forecast:
 
 
 def forecast(plan: BoundPlan, workers: int, heavy: Heavy | None = None) -> Forecast:
-    """Return what to expect of the partitioned strategy with so many workers, or with heavy keys of the heavy-light one."""
+    """Return the forecast for the partitioned strategy or, with heavy keys, for the heavy-light strategy."""
     found = Forecast()
     first, last = plan.seed.positions
     if last <= first:
@@ -56,8 +57,8 @@ def forecast(plan: BoundPlan, workers: int, heavy: Heavy | None = None) -> Forec
     prefixes = check(plan.seed.checks, prefixes_of(plan.seed, positions))
     weight = (last - first) / len(positions)
     owner = Itinerary(plan).owner
-    for number, step in enumerate(plan.steps):
-        counted = fewest_extensions(plan, prefixes, number)
+    for step in plan.steps:
+        counted = fewest_extensions(step, Prefixes(prefixes))
         total = counted.proposals
         if not total:
             break
@@ -77,5 +78,5 @@ def forecast(plan: BoundPlan, workers: int, heavy: Heavy | None = None) -> Forec
 
 
 def _load(keys: Codes, weights: NDArray[Any], workers: int) -> NDArray[np.float64]:
-    """Return what the owner of each key receives, worker by worker."""
+    """Return how much each worker receives, given keys and their weights."""
     return np.bincount(keys.astype(np.int64) % workers, weights, workers).astype(np.float64)

@@ -1,13 +1,17 @@
-"""Heavy keys: the few whose lists are dealt out over all workers, so that no owner stores, or is asked for, more than a share.
+"""Heavy keys: the few keys whose lists are dealt out over all workers, so that no worker stores or answers for too much.
 
-The partitioned dataflow is lopsided where one key has much of a relation (section 3.4 of the paper). A code is heavy at a
-position of a prefix if it has more than a fraction of a worker's fair share: of the tuples that bind the attribute to it or
-hang on it, or of the first step's candidates that its lists are asked about. There are O(workers) such codes, so every task
-knows them, how long their lists are, and which of them stand in each other's lists.
+The partitioned dataflow is unbalanced if one key has a large part of a relation (section 3.4 of the paper). A code is heavy at
+a position of a prefix if it has more than a fraction of a worker's fair share: of the tuples with that code, or of the first
+step's candidates that its lists are intersected with. There are O(workers) heavy codes, so every task knows all of them, how
+long their lists are, and which of them are in each other's lists.
 
-Of the list of a heavy key, worker hash(key) + e owns the value e, and worker hash(key) + n also the n-th stretch. So prefixes
-need not travel to be counted; many proposals are made in pieces, by the owners of the stretches (a few are read by whichever
-worker has the prefix); and candidates go, one by one, where their values say, unless they are heavy too. Light keys stay whole.
+In the list of a heavy key, worker hash(key) + e owns the value e, and worker hash(key) + n owns the n-th stretch as well. So
+
+- prefixes with a heavy key do not travel to be counted;
+- their proposals are made in pieces by the owners of the stretches, or if there are few, by the worker that has the prefix;
+- candidates travel one by one to the owners of their values, unless they are heavy too.
+
+Light keys stay whole.
 """
 
 from __future__ import annotations
@@ -23,28 +27,29 @@ from bigjoin.dataflow.owned_seeds import share_out, tuple_bounds, tuples_of_code
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.join.bind import BoundPlan
 from bigjoin.join.blocks import Block, Counts, Prefixes, Proposals, Spread, Travelling, where
+from bigjoin.join.extend import fewest_extensions
 from bigjoin.join.extender import BoundExtender
 from bigjoin.join.itinerary import Itinerary, Staying, Visit
-from bigjoin.join.seeds import fewest_extensions, prefixes_of
+from bigjoin.join.seeds import prefixes_of
 from bigjoin.kernels.lists import list_starts
 from bigjoin.kernels.spread import copy_marked, count_codes, count_marked
 
 HEAVY_SHARE = 1 / 8
-"""A key is heavy if it has more than this part of a worker's fair share."""
+"""A key is heavy if it has more than this fraction of a worker's fair share."""
 
 MIN_HEAVY_TUPLES = 32
-"""A key with fewer tuples is never heavy, nor is a piece of so few proposals worth a trip of its own."""
+"""A key with fewer tuples is never heavy, and a piece has at least this many proposals, to be worth an exchange."""
 
 STRETCHES_PER_THRESHOLD = 64
-"""Workers, at least, that as many proposals as make a key heavy are dealt to."""
+"""Stretches that a list of threshold length has at least, so that its proposals are spread over this many workers."""
 
 HEAVY_SAMPLE_SEEDS = 1 << 18
-"""Seeds that are looked at to estimate which keys are asked about many candidates."""
+"""Seeds that are sampled to estimate which keys are intersected with many candidates."""
 
 
 @dataclass(frozen=True)
 class Heavy:
-    """The heavy codes of each position of a prefix, as marks up to the last of them: hubs have the smallest codes."""
+    """The heavy codes of each position of a prefix, as marks by code that end with the last heavy one: hubs come first."""
 
     threshold: float
     marks: tuple[NDArray[np.bool_], ...]
@@ -56,7 +61,7 @@ class Heavy:
         return position is not None and len(self.marks[position]) > 0
 
     def has(self, position: int, codes: Codes) -> NDArray[np.bool_]:
-        """Tell of each code whether it is heavy at a position."""
+        """Tell for each code whether it is heavy at a position."""
         marks = self.marks[position]
         if not len(marks):
             return np.zeros(len(codes), np.bool_)
@@ -64,11 +69,11 @@ class Heavy:
 
     @property
     def stretch(self) -> int:
-        """How many neighbours in a heavy list one worker owns, before the next worker's begin."""
+        """The length of a stretch: consecutive values of a heavy list that one worker owns."""
         return max(self.least, int(self.threshold) // STRETCHES_PER_THRESHOLD)
 
     def pieces(self, block: Counts, at: int, offsets: NDArray[np.int64], size: int) -> Iterator[Spread]:
-        """Cut the proposals of each prefix, from an offset of its list on, where owners change; `size` pieces at a time."""
+        """Cut the proposals of each prefix, which begin at an offset of its list, by stretch; give `size` pieces at a time."""
         ends = offsets + block.counts
         lows = offsets // self.stretch
         number = (ends - 1) // self.stretch - lows + 1
@@ -85,7 +90,7 @@ class Heavy:
             yield Spread(part, first[rows] + turns.astype(np.uint64))
 
     def heavy_candidates(self, position: int, block: Proposals) -> Proposals:
-        """Return the candidates, for an attribute at a position, that are heavy; those of a segment ascend."""
+        """Return the candidates that are heavy at a position, sorted within each segment."""
         marks = self.marks[position]
         lengths = np.zeros(len(block), np.int64)
         if len(marks):
@@ -100,7 +105,8 @@ class Heavy:
     def tuples_of_workers(self, extenders: Sequence[BoundExtender]) -> NDArray[np.int64]:
         """Return how many tuples of all lists each worker owns.
 
-        Heavy lists are dealt out twice, by place and by value, and tuples whose first and last codes are heavy are everywhere.
+        Heavy lists are dealt out twice, by place and by value. Every worker has the tuples whose first and last codes are both
+        heavy.
         """
         owned = np.zeros(self.workers, np.int64)
         positions: dict[int, tuple[Trie, set[int]]] = {}
@@ -121,15 +127,14 @@ class Heavy:
             both = np.isin(values, heavy)
             first = int(hashes_of(np.array([[code]]))[0] % self.workers)
             owned += np.bincount((values[~both].astype(np.int64) + first) % self.workers, minlength=self.workers)
+            owned += np.bincount((np.arange(length) // self.stretch + first) % self.workers, minlength=self.workers)
             owned += int(both.sum())
-            stretches = np.bincount((np.arange(length) // self.stretch + first) % self.workers, minlength=self.workers)
-            owned += stretches
         lengths[heavy] = 0
         return owned + share_out(lengths, self.workers)
 
 
 class HeavyItinerary(Itinerary):
-    """The itinerary of a plan in which some keys are heavy: prefixes that have one are with its owner wherever they are."""
+    """The itinerary of a plan in which some keys are heavy."""
 
     def __init__(self, plan: BoundPlan, heavy: Heavy, batch_size: int) -> None:
         self.heavy, self.batch_size = heavy, batch_size
@@ -140,7 +145,7 @@ class HeavyItinerary(Itinerary):
         return self.heavy.any(at)
 
     def proposals(self, step: int, stop: int, block: Proposals) -> Iterator[tuple[Proposals, bool]]:
-        """Give proposals of heavy keys apart where their stop has other lists: each candidate meets those at its own owner."""
+        """Separate the proposals of heavy keys if their stop has other lists: candidates meet those at their own owners."""
         at = self.stops[step][stop].at
         if at is None or not self.comes_again(step, stop):
             yield block, False
@@ -151,7 +156,7 @@ class HeavyItinerary(Itinerary):
                 yield block.view(np.flatnonzero(mine)), again
 
     def parts(self, visit: Visit, block: Block, here: int | None) -> Iterator[Staying | Travelling]:
-        """Tell apart what can be done where a block is, and what has to travel: to the owner of a light key, or spread."""
+        """Separate what can be done where a block is from what has to travel: to the owner of a light key, or spread."""
         at = self.place(visit)
         if at is not None and self.heavy.any(at):
             heavy = self.heavy.has(at, block.prefixes[at])
@@ -162,7 +167,7 @@ class HeavyItinerary(Itinerary):
             yield from super().parts(visit, block, here)
 
     def _spread(self, visit: Visit, block: Block, at: int) -> Iterator[Staying | Spread]:
-        """Do the same for prefixes with a heavy key, which are counted anywhere, propose in pieces and are met by value."""
+        """Do the same for prefixes with a heavy key: count anywhere, propose in pieces, check and intersect by value."""
         if isinstance(block, Proposals):
             position = len(block.prefixes)
             yield Spread(block, hashes_of(block.prefixes[at : at + 1]), self.heavy.marks[position])
@@ -183,7 +188,7 @@ class HeavyItinerary(Itinerary):
             yield Staying(block)
 
     def _offsets(self, visit: Visit, block: Counts) -> NDArray[np.int64]:
-        """Return where in the list of its proposer the extensions of each prefix begin."""
+        """Return where the extensions of each prefix begin in the list of its proposer."""
         step, offsets = self.plan.steps[visit.step], np.empty(len(block), np.int64)
         for n in self.stops[visit.step][visit.stop].extenders:
             mine = np.flatnonzero(block.proposers == n)
@@ -196,28 +201,35 @@ class HeavyItinerary(Itinerary):
 
 
 def find_heavy(plan: BoundPlan, workers: int, *, threshold: float | None = None, least: int = MIN_HEAVY_TUPLES) -> Heavy:
-    """Return the codes of each position that have more than a fraction of a worker's fair share, or more than a threshold.
+    """Return the codes of each position that have more than a fraction of a worker's fair share, or more than `threshold`.
 
-    Their tuples are compared with those of the largest relation, and candidates of the first step with all of them.
+    A fair share is that of the largest relation's tuples, or of the first step's candidates.
     """
     share = HEAVY_SHARE / workers
     used = (plan.seed.extender, *plan.extenders)
     most = max(least, max(len(e.trie) for e in used) * share) if threshold is None else threshold
-    heavy: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_) for _ in plan.plan.attributes]
+    heavy: list[list[NDArray[np.int64]]] = [[] for _ in plan.plan.attributes]
     known: dict[tuple[int, int], NDArray[np.int64]] = {}
     for trie, column, position in _columns(plan):
         if (id(trie), column) not in known:
-            known[id(trie), column] = _tuples_of_codes(trie, column)
-        heavy[position] = _either(heavy[position], known[id(trie), column] > most)
+            known[id(trie), column] = np.flatnonzero(_tuples_of_codes(trie, column) > most)
+        heavy[position].append(known[id(trie), column])
     total, candidates = _candidates(plan)
     for position, counts in candidates:
-        heavy[position] = _either(heavy[position], counts > (max(least, total * share) if threshold is None else threshold))
-    ends = [int(np.max(np.flatnonzero(marks), initial=-1)) + 1 for marks in heavy]
-    return Heavy(most, tuple(marks[:end].copy() for marks, end in zip(heavy, ends, strict=True)), workers, least)
+        heavy[position].append(np.flatnonzero(counts > (max(least, total * share) if threshold is None else threshold)))
+    return Heavy(most, tuple(_marks(codes) for codes in heavy), workers, least)
+
+
+def _marks(codes: list[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    """Return marks of codes, which end with the largest of them."""
+    marked = np.concatenate([np.empty(0, np.int64), *codes])
+    marks = np.zeros(int(marked.max(initial=-1)) + 1, np.bool_)
+    marks[marked] = True
+    return marks
 
 
 def _columns(plan: BoundPlan) -> Iterator[tuple[Trie, int, int]]:
-    """Give the columns of tries that say how often a prefix has a code at a position, and how long the lists are there."""
+    """Give (trie, column, position) wherever the tuples with a code in a column show how heavy the code is at a position."""
     for position, column in enumerate(plan.seed.columns):
         if plan.seed.extender.trie.keyed:
             yield plan.seed.extender.trie, column, position
@@ -228,7 +240,7 @@ def _columns(plan: BoundPlan) -> Iterator[tuple[Trie, int, int]]:
 
 
 def _tuples_of_codes(trie: Trie, column: int) -> NDArray[np.int64]:
-    """Return how many tuples have each code in a column, counted in the order of a trie whose first column is a key."""
+    """Return how many tuples of a trie have each code in a column."""
     if column == 0:
         return tuples_of_codes(trie)
     values = trie.levels[column - 1].values
@@ -239,15 +251,15 @@ def _tuples_of_codes(trie: Trie, column: int) -> NDArray[np.int64]:
 
 
 def _candidates(plan: BoundPlan) -> tuple[int, list[tuple[int, NDArray[np.int64]]]]:
-    """Return how many candidates the first step has, and for each extender how many of them its keys are asked about."""
+    """Estimate how many candidates the first step has, and for each extender how many its keys are intersected with."""
     first, last = plan.seed.positions
     if not plan.steps or last <= first:
         return 0, []
     stride = -(-(last - first) // HEAVY_SAMPLE_SEEDS)
     positions = np.arange(first, last, stride)
-    # Drawn, not every stride-th seed: degrees may repeat at regular distances in the order of the seeds.
+    # Drawn at random, not every stride-th seed, as degrees may repeat at regular distances in the order of the seeds.
     positions += np.random.default_rng(1).integers(0, np.minimum(stride, last - positions))
-    sample = fewest_extensions(plan, prefixes_of(plan.seed, positions))
+    sample = fewest_extensions(plan.steps[0], Prefixes(prefixes_of(plan.seed, positions)))
     counts = sample.counts * stride
     found = []
     for i, extender in enumerate(plan.steps[0].extenders):
@@ -257,11 +269,3 @@ def _candidates(plan: BoundPlan) -> tuple[int, list[tuple[int, NDArray[np.int64]
             count_codes(keys, np.where(sample.proposers == i, 0, counts), asked)
             found.append((extender.key[0], asked))
     return int(counts.sum()), found
-
-
-def _either(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    if len(one) < len(other):
-        one, other = other, one
-    found = one.copy()
-    found[: len(other)] |= other
-    return found

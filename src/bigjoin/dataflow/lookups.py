@@ -1,14 +1,14 @@
-"""Lookups in indices that no skew can make lopsided (section 3.4 of the paper): who answers, what is asked, what is said.
+"""Lookups in indices that no skew can unbalance (section 3.4 of the paper): the requests, who answers them, and the answers.
 
-There is a lookup for each verb of an extender, and each index is dealt out by a hash of all that a lookup names:
+There is a lookup for each verb of an extender, and a hash of everything that a request names decides which worker answers it:
 
-- count: where the part of a key's list within bounds begins and ends; by (key, bounds).
-- propose: the k-th extension of a key (the paper's extension-resolve index); by (key, k).
-- intersect: whether a key has an extension; by (key, value).
+- count: where the part of a key's list within bounds begins and ends; dealt by (key, bounds).
+- propose: the k-th extension of a key (the paper's extension-resolve index); dealt by (key, k).
+- intersect: whether a key has an extension; dealt by (key, value).
 
-So a hub's list lies with all workers. In an exchange a worker asks an index the same only once, however many of its prefixes
-wish to know. All workers together then ask the same at most once each, and no worker is asked much more than its share
-(theorem 3.4).
+A hub's list is therefore dealt out to all workers. In an exchange a worker sends equal requests only once, however many of its
+prefixes need the answer. So no request reaches a worker more often than there are workers, and no worker gets much more than
+its share (theorem 3.4).
 """
 
 from __future__ import annotations
@@ -38,51 +38,51 @@ from bigjoin.kernels.lookups import (
 from bigjoin.kernels.route import group
 
 Answers = dict[int, dict[int, Arrays]]
-"""What was said, by number of the index in an exchange, and by task, in their order."""
+"""Answers, by the number of the index in an exchange and by task, in order."""
 
 Selection = NDArray[np.int64] | slice
 """Some of a worker's candidates, or all of them."""
 
 CHUNK_TUPLES = 1 << 20
-"""Tuples of an index that are looked at together."""
+"""Tuples of a trie that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dealing:
-    """How lookups are dealt: a hash decides which of the workers answers, and worker % tasks which task hosts it."""
+    """How lookups are dealt: a salted hash decides which worker answers, and task worker % tasks hosts that worker."""
 
     workers: int
     tasks: int
     salt: int
 
     def of(self, index: int) -> Dealing:
-        """Return the dealing of one of several indices: what is hot in two of them lies with two workers."""
+        """Return the dealing of one index. Each has its own salt, so that keys hot in two of them go to two workers."""
         return Dealing(self.workers, self.tasks, (self.salt + index) % (1 << 62))
 
 
 @dataclass(frozen=True, slots=True)
 class CountLookup:
-    """How many extensions a prefix has: the list of its key, cut to the window of a step."""
+    """Where the extensions of a prefix begin and end in the list of its key, within the bounds of a step."""
 
     verb: ClassVar[str] = "count"
     extender: BoundExtender
-    window: Bounds
+    bounds: Bounds
     number: int
-    """Of the extender, in its step."""
+    """The number of the extender in its step."""
     proposer: None = None
     """All prefixes ask."""
 
     def columns(self, prefixes: Codes, rows: Selection = slice(None)) -> Codes:
-        """Return what is asked by: the key, and the bounds if there are any."""
+        """Return what requests name: the key, and the limits if there are any."""
         prefixes = prefixes[:, rows]
-        bounds = [bound for bound in self.window.bounds(prefixes) if len(bound)]
-        return _stacked([*(prefixes[k] for k in self.extender.key), *bounds], prefixes)
+        limits = [limit for limit in self.bounds.limits(prefixes) if len(limit)]
+        return _stacked([*(prefixes[k] for k in self.extender.key), *limits], prefixes)
 
     def answer(self, asked: Arrays) -> Arrays:
-        """Say where in its list the window of each key begins and ends."""
+        """Return where the part of each key's list within the bounds begins and ends."""
         trie, width, count = self.extender.trie, len(self.extender.key), len(asked[0])
-        bounds = iter(asked[width:])
-        lower, upper = (next(bounds) if bounded else asked[0][:0] for bounded in self.window.bounded)
+        limits = iter(asked[width:])
+        lower, upper = (next(limits) if bounded else asked[0][:0] for bounded in self.bounds.bounded)
         starts, ends = np.empty(count, np.int64), np.empty(count, np.int64)
         list_ranges(trie.offsets, trie.values, trie.nodes(asked[:width], count), lower, upper, starts, ends)
         return starts, ends
@@ -90,7 +90,7 @@ class CountLookup:
 
 @dataclass(frozen=True, slots=True)
 class IntersectLookup:
-    """Whether a relation holds what a candidate makes of an atom: it must, or (excluded) must not."""
+    """Whether a relation holds the tuple that a candidate makes of an atom: it has to, or (if not `wanted`) must not."""
 
     verb: ClassVar[str] = "intersect"
     extender: BoundExtender
@@ -99,20 +99,20 @@ class IntersectLookup:
     """The extender whose candidates ask; None if all do."""
 
     def columns(self, prefixes: Codes, rows: Selection) -> Codes:
-        """Return what some candidates ask by: the key and the value."""
+        """Return what requests name: the key and the value."""
         return np.stack([prefixes[k][rows] for k in (*self.extender.key, self.extender.value)])
 
     def answer(self, asked: Arrays) -> Arrays:
-        """Say which are held, a bit each."""
+        """Return which tuples are held, one bit each."""
         return (np.packbits(self.extender.trie.contains(asked)),)
 
     def number_kept(self, asked: Arrays) -> int:
-        """Return how many candidates stay, given how many of them ask the same beside what is asked."""
+        """Return how many candidates are kept; the last column of requests says how many candidates made each."""
         *columns, times = asked
         return int(times[self.extender.trie.contains(columns) == self.wanted].sum())
 
     def keeps(self, prefixes: Codes, rows: Selection, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Tell which of some candidates stay, given what is held."""
+        """Tell which of some candidates are kept, given which are held."""
         after = self.extender.after
         if after is not None:
             held = held & (prefixes[self.extender.value, rows] >= after.lower(prefixes[:, rows]))
@@ -121,19 +121,19 @@ class IntersectLookup:
 
 @dataclass(frozen=True, slots=True)
 class ProposeLookup:
-    """Which extensions stand at places of an extender's lists."""
+    """Which extensions are at given places of an extender's lists."""
 
     verb: ClassVar[str] = "propose"
     extender: BoundExtender
     proposer: int
-    """The number of the extender, which has proposed the candidates that ask."""
+    """The number of the extender in its step: only prefixes that it proposes for ask."""
 
     def columns(self, prefixes: Codes, rows: Selection) -> Codes:
-        """Return what some prefixes ask by, beside the places: the key."""
+        """Return what requests name in addition to places: the key."""
         return _stacked([prefixes[k][rows] for k in self.extender.key], prefixes[:, rows])
 
     def answer(self, asked: Arrays, dealing: Dealing, task: int, code_type: Any) -> Arrays:
-        """Say what stands at those places of ranges that the workers of a task know."""
+        """Return the extensions at those places of the ranges that are dealt to the workers of a task."""
         *key, firsts, lasts = asked
         trie, count = self.extender.trie, len(firsts)
         hashes, codes = hashes_of(np.stack(key), dealing.salt), np.empty(int((lasts - firsts).sum()), code_type)
@@ -148,22 +148,22 @@ Lookup = CountLookup | IntersectLookup | ProposeLookup
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Requests of a worker to one index, those for each task, and which answer is meant for which of its prefixes."""
+    """The requests of a worker to one index, by task, and which answer belongs to which of its prefixes."""
 
     requests: list[Arrays]
-    """One entry a task: columns of codes, and the ends of ranges beside them."""
+    """One entry per task: columns of codes and, for ranges, their first and last places."""
     slots: NDArray[Any]
-    """The number of each prefix's answer, where all answers stand task after task; for ranges, where its codes begin."""
+    """The number of each prefix's answer among all answers, task after task; for ranges, where its codes begin."""
     sizes: tuple[int, ...] = ()
-    """How much each task is asked, of those that are asked anything."""
+    """How many requests each task gets, without tasks that get none."""
     ranges: Arrays = ()
-    """Hashes of keys, and the first and the last place of each range, if these were asked for."""
+    """If ranges were asked for: the hashes of their keys, and their first and last places."""
 
 
 def ask(columns: Codes, dealing: Dealing, load: NDArray[np.int64], *, times: bool = False) -> Asked:
-    """Aggregate lookups that are equal, and deal them to tasks; `load` grows by the requests that each worker will get.
+    """Aggregate equal requests, and deal them to tasks; add the requests that each worker will get to `load`.
 
-    With `times`, requests say how many prefixes ask the same.
+    With `times`, a last column says how many prefixes made each request.
     """
     firsts, slots, destinations, starts = _aggregated(columns, dealing, load)
     order, bounds = np.empty(len(firsts), np.int32), starts.copy()
@@ -179,16 +179,17 @@ def ask(columns: Codes, dealing: Dealing, load: NDArray[np.int64], *, times: boo
 def ask_ranges(
     columns: Codes, starts: NDArray[np.int64], ends: NDArray[np.int64], dealing: Dealing, load: NDArray[np.int64]
 ) -> Asked:
-    """Ask for the extensions of keys from a start to an end, each of them once; a range goes to those who know some of it.
+    """Request the extensions of keys from starts to ends. Ranges that overlap are merged, so each extension is asked for once.
 
-    `load` grows by the extensions that each worker will be asked for.
+    A range goes to every task that some of its extensions are dealt to. Add the extensions that each worker will be asked for
+    to `load`.
     """
     keys, numbers, _, _ = _aggregated(columns, dealing, np.zeros(dealing.workers, np.int64))
     shift = np.int64(int(ends.max()).bit_length())
     low, high = (numbers.astype(np.int64) << shift) + starts, (numbers.astype(np.int64) << shift) + ends
     order = np.argsort(low, kind="stable")
     low, reach = low[order], np.maximum.accumulate(high[order])
-    fresh = np.append(True, low[1:] > reach[:-1])  # of another key, or beyond what is asked for by now
+    fresh = np.append(True, low[1:] > reach[:-1])  # begins a range: of another key, or beyond all ranges before it
     at = np.flatnonzero(fresh)
     owners = numbers[order[at]]
     base = owners.astype(np.int64) << shift
@@ -203,7 +204,7 @@ def ask_ranges(
 
 
 def gathered(asked: Asked, answers: dict[int, NDArray[Any]], dealing: Dealing) -> Codes:
-    """Return the extensions in all ranges that were asked for, one range after the other, from what each task has said."""
+    """Return the extensions in all requested ranges, one range after another, from the answers of each task."""
     hashes, firsts, lasts = asked.ranges
     sizes = [len(answers.get(task, ())) for task in range(dealing.tasks)]
     cursors = np.cumsum([0, *sizes[:-1]])
@@ -215,18 +216,18 @@ def gathered(asked: Asked, answers: dict[int, NDArray[Any]], dealing: Dealing) -
 
 
 def held(asked: Asked, answers: list[NDArray[np.uint8]]) -> NDArray[np.bool_]:
-    """Return what is held, prefix by prefix."""
+    """Return for each prefix whether its tuple is held."""
     bits = [np.unpackbits(some, count=size) for some, size in zip(answers, asked.sizes, strict=True)]
     return np.concatenate(bits).view(np.bool_).take(asked.slots)
 
 
 def tuples_said(said: NDArray[Any]) -> int:
-    """Return how many tuples an answer is: a code, a range, or a one among bits (what is not held need not be said)."""
+    """Return how many tuples an answer counts as: one for each code or range, or for each tuple that is held."""
     return int(np.bitwise_count(said).sum()) if said.dtype == np.uint8 else len(said)
 
 
 def entries_of_workers(trie: Trie, dealing: Dealing) -> NDArray[np.int64]:
-    """Return how many entries of the three indices over a trie's lists each worker has; counts are those without a window."""
+    """Return how many entries of the three indices over a trie's lists each worker has, for counts without bounds."""
     load = np.zeros(dealing.workers, np.int64)
     before: Codes | None = None
     for columns in _tuples(trie):
@@ -242,7 +243,7 @@ def entries_of_workers(trie: Trie, dealing: Dealing) -> NDArray[np.int64]:
 
 
 def _tuples(trie: Trie) -> Iterator[Codes]:
-    """Give the tuples of a trie, one row a column, in their order; where lists lie anywhere, all at once."""
+    """Give the tuples of a trie in order, in chunks with a row for each column; all at once if lists are not in order."""
     if trie.places is None:
         for first in range(0, len(trie), CHUNK_TUPLES):
             yield np.stack(trie.tuples(np.arange(first, min(first + CHUNK_TUPLES, len(trie)))))
@@ -259,7 +260,7 @@ def _tuples(trie: Trie) -> Iterator[Codes]:
 def _aggregated(
     columns: Codes, dealing: Dealing, load: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Return the first of equal columns, the number of each column, the task of each number, and how many tasks 0..t have."""
+    """Return the first of each set of equal requests, the set of each request, the task of each set, and where tasks start."""
     count, tasks = columns.shape[1], dealing.tasks
     table = np.full(1 << (count + count // 2).bit_length(), -1, np.int64)
     slots, firsts, destinations = (np.empty(count, np.int32) for _ in range(3))
@@ -271,7 +272,7 @@ def _aggregated(
 def _range_requests(
     key: Codes, hashes: NDArray[np.uint64], firsts: NDArray[np.int64], lasts: NDArray[np.int64], dealing: Dealing
 ) -> list[Arrays]:
-    """Return the ranges for each task: those of which it knows something."""
+    """Return the ranges for each task: those with extensions that are dealt to it."""
     seen, starts = np.empty(dealing.tasks, np.int64), np.zeros(dealing.tasks + 1, np.int64)
     dealt = hashes, firsts, lasts, dealing.workers, dealing.tasks, seen
     resolve_tasks(*dealt, starts, np.empty(0, np.int32))
@@ -289,5 +290,5 @@ def hashes_of(columns: Codes, salt: int = 0) -> NDArray[np.uint64]:
 
 
 def _stacked(columns: list[Codes], prefixes: Codes) -> Codes:
-    """Return columns as one array; for prefixes that have none to name, zeros."""
+    """Return columns as one array; zeros if there are none, for extenders without a key."""
     return np.stack(columns) if columns else np.zeros((1, prefixes.shape[1]), prefixes.dtype)

@@ -1,13 +1,13 @@
 """BiGJoin-S (section 3.4 of the paper): each worker manages its own candidates, and looks up what the three verbs need.
 
-In a round every worker takes its deal of ranges (prefix, min-i, start, end) and
+In a round every worker gets its deal of ranges (prefix, min-i, start, end) and
 
-    proposes    each candidate: it asks for the extensions at these places of the proposer's list;
-    intersects  what it got: it asks every other extender, excluder and check whether it holds the candidate;
-    counts      the extensions of what is left, and keeps (prefix, min-i, start, end) for the next step, or has found matches.
+    proposes    by asking for the extensions at these places of the proposer's list;
+    intersects  by asking every other extender, excluder and check whether it holds each candidate;
+    counts      the extensions of the remaining candidates, and keeps (prefix, min-i, start, end) for the next step.
 
-Prefixes never travel: a worker asks, and is answered. Between two exchanges it has to remember its candidates, and which of the
-answers each of them waits for.
+After the last step, the remaining candidates are matches. Prefixes never travel, only requests and answers do. Between two
+exchanges a worker keeps its candidates, and which answer each of them waits for.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ from bigjoin.join.seeds import decide
 from bigjoin.kernels.walk import ascend
 
 MAX_TESTS = 10
-"""Exchanges in which candidates of a step are tested; if there are more tests, the last exchange makes several."""
+"""Exchanges in which the candidates of a step are tested; if there are more tests, the last exchange makes several."""
 
 Exchange = tuple[tuple[Lookup, ...], ...]
-"""The lookups of an exchange, index by index: extenders that read the same index ask it together."""
+"""The lookups of an exchange, grouped by index, so that extenders which read the same index share requests."""
 
 
 @dataclass(slots=True)
 class Managed:
-    """What a worker manages between two exchanges: its candidates (at first the ranges of them), and what they have asked."""
+    """What a worker manages between two exchanges: its candidates (at first, ranges of candidates) and their requests."""
 
     prefixes: Codes
     proposers: NDArray[np.uint8]
     lengths: NDArray[np.int64] | None = None
-    """Candidates of each prefix, while they are not known."""
+    """How many candidates each prefix has, until the candidates themselves are known."""
     asked: dict[int, Asked] = field(default_factory=dict)
-    """By number of the index in the exchange."""
+    """The requests to each index, by its number in the exchange."""
     known: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-    """Where the extensions of each prefix begin and end in the list that its seed stands in, if that is an extender's."""
+    """Where the extensions of each prefix begin and end in the list that its seed was read from, if an extender uses it."""
     is_last: bool = False
-    """Whether what is asked is all that is left to know: then nothing has to be remembered."""
+    """Whether the answers are only added up by the workers that give them, so that no state has to be kept."""
 
     def arrays(self) -> Arrays:
-        """Return all that is to be remembered while requests travel."""
+        """Return what has to be kept while requests travel."""
         lengths = np.empty(0, np.int64) if self.lengths is None else self.lengths
         shape = np.array([len(self.prefixes), self.lengths is not None, *self.asked])
         arrays: Arrays = (shape, self.prefixes.ravel(), self.proposers, lengths, *(self.known or (lengths[:0],) * 2))
@@ -75,7 +75,7 @@ class Managed:
 
     @classmethod
     def of(cls, arrays: Arrays) -> Managed:
-        """Return the state that arrays are of."""
+        """Restore the state from its arrays."""
         (width, unknown, *numbers), prefixes, proposers, lengths, starts, ends, *rest = arrays
         asked = {}
         for at, number in enumerate(numbers):
@@ -85,18 +85,18 @@ class Managed:
         return cls(prefixes.reshape(width, -1), proposers, lengths if unknown else None, asked, known)
 
     def rows(self, proposer: int | None) -> Selection:
-        """Return which candidates a proposer has made; all, if it does not matter."""
+        """Return which candidates an extender has proposed; all, if `proposer` is None."""
         return slice(None) if proposer is None else np.flatnonzero(self.proposers == proposer)
 
 
 class Manager:
-    """A round of one worker after the other: at a step, or (None) with seeds. With `counting`, matches are only counted."""
+    """Runs a round for one worker after another: at a step, or with seeds (None). With `counting`, matches are not written."""
 
     def __init__(self, plan: BoundPlan, step: int | None, dealing: Dealing, sink: Sink, *, counting: bool) -> None:
         self.plan, self.number, self.dealing, self.sink, self.counting = plan, step, dealing, sink, counting
         self.exchanges = exchanges_of(plan, step)
         self.sums_last = counting and self.behind == len(plan.steps) and _asks_once(self.exchanges)
-        """Whether those who are asked last add up what they hold, instead of saying it."""
+        """Whether the workers that answer the last exchange add up the matches, instead of sending answers back."""
         self.indices = {id(trie): number for number, trie in enumerate(tries_of(plan))}
         self.tally = Tally.of(plan)
         self.load = np.zeros(dealing.workers, np.int64)
@@ -104,16 +104,16 @@ class Manager:
 
     @property
     def behind(self) -> int:
-        """How many steps candidates will have behind them."""
+        """How many steps are complete after the round."""
         return 0 if self.number is None else self.number + 1
 
     @property
     def stages(self) -> int:
-        """How often something travels in a round: to those who are asked, and back."""
+        """How often something travels in a round: requests, and answers back."""
         return 2 * len(self.exchanges) - self.sums_last
 
     def seed(self, positions: NDArray[np.int64]) -> Managed | None:
-        """Begin with seeds, given where they stand."""
+        """Begin with seeds, given their positions."""
         self.tally.candidates[0] += len(positions)
         prefixes, kept = decide(self.plan.seed, positions)
         state = Managed(np.compress(kept, prefixes, axis=1), np.zeros(int(kept.sum()), np.uint8))
@@ -124,27 +124,27 @@ class Manager:
         return self._go_on(0, state)
 
     def _known(self, number: int, positions: NDArray[np.int64], state: Managed) -> Managed:
-        """Count without asking, in lists that are read as seeds: few extensions are proposed from there, whoever has fewer.
+        """Count without a lookup in the lists that seeds are read from, and return the prefixes that others have to count.
 
-        Return what is left to be counted elsewhere.
+        Prefixes with few extensions there are not counted by other extenders: that list proposes, even if another is shorter.
         """
         trie, count = self.plan.seed.extender.trie, len(positions)
         nodes, proposers = np.empty(count, np.int64), np.full(count, number, np.uint8)
         ascend(trie.offsets, positions, nodes)
-        window, places = self.plan.steps[0].condition.window, positions - trie.offsets[nodes]
-        starts = places + 1 if window.above else np.zeros(count, np.int64)
-        ends = places if window.below else trie.offsets[nodes + 1] - trie.offsets[nodes]
+        bounds, places = self.plan.steps[0].condition.bounds, positions - trie.offsets[nodes]
+        starts = places + 1 if bounds.above else np.zeros(count, np.int64)
+        ends = places if bounds.below else trie.offsets[nodes + 1] - trie.offsets[nodes]
         done = ends - starts <= (WORTH_COUNTING if len(self.plan.steps[0].extenders) > 1 else UNCOUNTED)
         self.tally.prefixes[0] += int(done.sum())
         self._minimised(state.prefixes[:, done], proposers[done], starts[done], ends[done])
         return Managed(state.prefixes[:, ~done], proposers[~done], known=(starts[~done], ends[~done]))
 
     def extend(self, ranges: Counts) -> Managed | None:
-        """Ask for the candidates of ranges."""
+        """Begin with ranges, and ask for their candidates."""
         self.tally.candidates[self.behind] += int(ranges.counts.sum())
         proposers = [lookup.proposer for index in self.exchanges[0] for lookup in index if lookup.proposer is not None]
         turns = np.argsort(proposers)
-        ranges = ranges.part(np.argsort(turns[ranges.proposers], kind="stable"))  # so that each index has a stretch of them
+        ranges = ranges.part(np.argsort(turns[ranges.proposers], kind="stable"))  # those of each index become contiguous
         state = Managed(ranges.prefixes, ranges.proposers, ranges.counts)
         for number, index in enumerate(self.exchanges[0]):
             mine = [(lookup, state.rows(lookup.proposer)) for lookup in index]
@@ -155,7 +155,7 @@ class Manager:
         return state
 
     def advance(self, exchange: int, state: Managed, answers: Answers) -> Managed | None:
-        """Go on with the answers of an exchange; return what is managed next, with what it asks, if there is anything."""
+        """Process the answers of an exchange; return the state with its next requests, or None if nothing is left to ask."""
         kind = type(self.exchanges[exchange][0][0])
         if kind is CountLookup:
             self._counted(exchange, state, answers)
@@ -164,7 +164,7 @@ class Manager:
         return self._go_on(exchange + 1, state)
 
     def answer(self, exchange: int, number: int, asked: Arrays, task: int) -> Arrays:
-        """Answer requests to an index, for the workers of a task; nothing, if only a number was asked for."""
+        """Answer requests to an index for the workers of a task; return nothing if matches are added up here."""
         index = self.exchanges[exchange][number]
         lookup = index[0]
         if isinstance(lookup, ProposeLookup):
@@ -178,18 +178,16 @@ class Manager:
         return self.dealing.of(self.indices[id(index[0].extender.trie)])
 
     def _go_on(self, exchange: int, state: Managed) -> Managed | None:
-        """Ask the lookups of an exchange; where there are none left, candidates are matches."""
-        prefixes = state.prefixes
-        tests = exchange < len(self.exchanges) and isinstance(self.exchanges[exchange][0][0], IntersectLookup)
-        if exchange == len(self.exchanges) and self.counting:
-            self.tally.match(prefixes.shape[1])
+        """Make the requests of an exchange; candidates that have passed all exchanges are matches."""
+        count, is_done = state.prefixes.shape[1], exchange == len(self.exchanges)
+        if is_done and self.counting:
+            self.tally.match(count)
             return None
-        if not tests:
-            self.tally.prefixes[self.behind] += prefixes.shape[1]
-        if exchange == len(self.exchanges) and prefixes.shape[1]:
-            self.sink.match(prefixes)
-            return None
-        if not prefixes.shape[1]:
+        if is_done or not isinstance(self.exchanges[exchange][0][0], IntersectLookup):
+            self.tally.prefixes[self.behind] += count
+        if is_done and count:
+            self.sink.match(state.prefixes)
+        if is_done or not count:
             return None
         state.is_last = self.sums_last and exchange == len(self.exchanges) - 1
         for number, index in enumerate(self.exchanges[exchange]):
@@ -199,16 +197,16 @@ class Manager:
         return state
 
     def _asking(self, index: Sequence[Lookup], state: Managed) -> Sequence[Lookup]:
-        """Return the lookups of an index but the one that seeds have answered already, if there are others."""
+        """Return the lookups of an index, without a count that is known from reading the seeds."""
         own = seeds_own(self.plan) if state.known is not None else None
         return [lookup for lookup in index if not (isinstance(lookup, CountLookup) and lookup.number == own)]
 
     def _proposed(self, state: Managed, answers: Answers) -> Managed:
-        """Flatten candidates, and drop what filters refuse."""
+        """Flatten candidates, and keep those that filters allow."""
         assert self.number is not None
         assert state.lengths is not None
         parts, row = [np.empty((len(state.prefixes) + 1, 0), state.prefixes.dtype)], 0
-        for number, asked in state.asked.items():  # each index has a stretch of the ranges
+        for number, asked in state.asked.items():  # the ranges of each index are contiguous
             said = {task: codes for task, (codes,) in answers[number].items()}
             codes = gathered(asked, said, self._dealing(self.exchanges[0][number]))
             rows = slice(row, row + len(asked.slots))
@@ -222,7 +220,7 @@ class Manager:
         return Managed(extended, proposers)
 
     def _intersected(self, exchange: int, state: Managed, answers: Answers) -> Managed:
-        """Keep the candidates that are held, or not, as is wanted."""
+        """Keep the candidates that pass the tests of an exchange."""
         kept = np.ones(state.prefixes.shape[1], np.bool_)
         for number, asked in state.asked.items():
             found, at = held(asked, [said for (said,) in answers[number].values()]), 0
@@ -237,7 +235,7 @@ class Manager:
         return Managed(np.compress(kept, state.prefixes, axis=1), state.proposers[kept])
 
     def _counted(self, exchange: int, state: Managed, answers: Answers) -> None:
-        """Count minimisation: the extender with the fewest extensions will propose them."""
+        """Count minimisation: find the extender with the fewest extensions, which will propose them."""
         count = state.prefixes.shape[1]
         starts, ends = state.known or (np.zeros(count, np.int64), np.full(count, UNCOUNTED))
         proposers = state.proposers
@@ -253,7 +251,7 @@ class Manager:
     def _minimised(
         self, prefixes: Codes, proposers: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> None:
-        """Keep prefixes for the next step, but those without extensions; or count these, if they are matches."""
+        """Keep the prefixes that have extensions for the next step; or count the extensions, if they are matches."""
         step = self.plan.steps[self.behind]
         if self.counting and self.behind == len(self.plan.steps) - 1 and step.counts_suffice:
             total = int((ends - starts).sum())
@@ -266,28 +264,28 @@ class Manager:
 
 
 def tries_of(plan: BoundPlan) -> list[Trie]:
-    """Return the tries that a plan reads, each once, in an order that every task agrees on."""
+    """Return the tries that a plan reads, each once, in the same order in every task."""
     return list({id(extender.trie): extender.trie for extender in (plan.seed.extender, *plan.extenders)}.values())
 
 
 def seeds_own(plan: BoundPlan) -> int | None:
-    """Return the extender of the first step whose lists are those that seeds are read from, whole or cut at the seed.
+    """Return the number of the first step's extender that reads the lists seeds come from, whole or cut at the seed.
 
-    The worker that reads a seed knows where in its list it stands, and how long the list is: it need not ask.
+    The worker that reads a seed knows its place in the list and the list's length, so it can count there without a lookup.
     """
     seed, step = plan.seed, plan.steps[0]
     if seed.checks or len(seed.columns) != 2 or len(seed.extender.trie.levels) != 1 or not seed.extender.trie.keyed:
         return None
     key, value = seed.columns.index(0), seed.columns.index(1)
-    window = step.condition.window
-    if window.equal or window.codes or window.empty or (*window.above, *window.below) not in ((), (value,)):
+    bounds = step.condition.bounds
+    if bounds.equal or bounds.codes or bounds.empty or (*bounds.above, *bounds.below) not in ((), (value,)):
         return None
     same = [i for i, e in enumerate(step.extenders) if e.trie is seed.extender.trie and e.key == (key,) and e.after is None]
     return same[0] if same else None
 
 
 def _asks_once(exchanges: list[Exchange]) -> bool:
-    """Tell whether the last of exchanges is a test that asks one thing of each candidate."""
+    """Tell whether the last exchange is a test in which each candidate makes exactly one request."""
     lookups = [lookup for index in exchanges[-1] for lookup in index] if exchanges else []
     tests = [lookup for lookup in lookups if isinstance(lookup, IntersectLookup) and lookup.extender.after is None]
     by_proposer = {lookup.proposer for lookup in tests}
@@ -295,7 +293,7 @@ def _asks_once(exchanges: list[Exchange]) -> bool:
 
 
 def exchanges_of(plan: BoundPlan, number: int | None) -> list[Exchange]:
-    """Return what is looked up in a round, exchange by exchange: at a step, or (None) with seeds."""
+    """Return the lookups of a round, exchange by exchange: at a step, or with seeds (None)."""
     behind = 0 if number is None else number + 1
     found: list[Exchange] = []
     if number is None:
@@ -310,12 +308,12 @@ def exchanges_of(plan: BoundPlan, number: int | None) -> list[Exchange]:
         found.append(_by_index(hold for several in tests[MAX_TESTS - 1 :] for hold in several))
     if behind < len(plan.steps):
         then = plan.steps[behind]
-        found.append(_by_index(CountLookup(extender, then.condition.window, i) for i, extender in enumerate(then.extenders)))
+        found.append(_by_index(CountLookup(extender, then.condition.bounds, i) for i, extender in enumerate(then.extenders)))
     return found
 
 
 def _by_index(lookups: Iterable[Lookup]) -> Exchange:
-    """Put the lookups of an exchange together that ask the same index."""
+    """Group the lookups of an exchange by index."""
     found: dict[int, list[Lookup]] = {}
     for lookup in lookups:
         found.setdefault(id(lookup.extender.trie), []).append(lookup)
@@ -323,17 +321,14 @@ def _by_index(lookups: Iterable[Lookup]) -> Exchange:
 
 
 def _others(step: BoundStep) -> list[list[IntersectLookup]]:
-    """Return the tests in which candidates meet the extenders that did not propose them: each the next one in turn."""
-    many = len(step.extenders)
-
-    def tests(turn: int) -> list[IntersectLookup]:
-        return [IntersectLookup(extender, proposer=(i - turn) % many) for i, extender in enumerate(step.extenders)]
-
-    return [tests(turn) for turn in range(1, many)]
+    """Return the tests of candidates by the extenders that did not propose them: in each, by the next extender in turn."""
+    extenders = list(enumerate(step.extenders))
+    turns = range(1, len(extenders))
+    return [[IntersectLookup(e, proposer=(i - turn) % len(extenders)) for i, e in extenders] for turn in turns]
 
 
 def begin(manager: Manager, slices: Sequence[Slice]) -> tuple[int, Managed | None]:
-    """Begin a round of a worker with its deal, ranges of seeds or of candidates; return how many ranges these are."""
+    """Begin a worker's round with its deal; return how many ranges it was dealt, of seeds or candidates, and the state."""
     if manager.number is None:
         positions = np.concatenate([np.arange(part.first, part.last) for part in slices] or [np.empty(0, np.int64)])
         return len(slices), manager.seed(positions)

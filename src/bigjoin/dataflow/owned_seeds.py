@@ -1,4 +1,4 @@
-"""The seeds of each worker: the tuples of a plan's first atom whose first attribute it owns, numbered, and read lazily."""
+"""The seeds of each worker: the tuples of a plan's first atom whose first attribute it owns, numbered and read lazily."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from bigjoin.join.seeds import prefixes_of
 
 @dataclass
 class WorkerSeeds:
-    """The seeds of the workers that a task hosts: worker code % workers owns a code, and task worker % tasks hosts it."""
+    """The seeds of the workers that a task hosts: worker code % workers owns a code, and task worker % tasks hosts a worker."""
 
     seed: BoundSeed
     workers: int
     tasks: int
     task: int
     dealt: NDArray[np.bool_] | None = None
-    """Marks of the first codes whose seeds are dealt out: each task has a part of each list."""
+    """Marks of the first codes whose seeds are dealt out: each task has a part of each of their lists."""
 
     def __len__(self) -> int:
         return int(self._stretches[1][-1])
 
     def read(self, first: int, last: int, size: int) -> Iterator[tuple[int, Codes]]:
-        """Give the prefixes of seeds number first..last - 1, at most `size` at a time, with the number of tuples read."""
+        """Give the prefixes of seeds first..last - 1, at most `size` at a time, with the number of tuples read."""
         for start in range(first, last, size):
             positions = self._positions(start, min(start + size, last))
             yield len(positions), prefixes_of(self.seed, positions)
 
     @cached_property
     def _stretches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where each stretch of tuples begins, in ascending order, and how many seeds there are up to each."""
+        """Where each stretch of tuples begins, in ascending order, and how many seeds come before each."""
         trie, (low, high) = self.seed.extender.trie, self.seed.positions
         if trie.keyed:
             bounds, (whole, parted) = tuple_bounds(trie), self._lists(trie)
@@ -53,12 +53,13 @@ class WorkerSeeds:
         return begins[some], np.concatenate([[0], np.cumsum(ends[some] - begins[some])])
 
     def _lists(self, trie: Trie) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the nodes, in ascending order, of the lists that are this task's, and of those that it has a part of."""
+        """Return the nodes, in ascending order, of the lists that this task has, and of those that it has a part of."""
         if trie.keys is not None:
             mine = np.flatnonzero(trie.keys % self.workers % self.tasks == self.task)
         else:
             size = trie.shards.size or trie.nodes_stored
-            mine = np.sort(trie.shards.nodes(hosted(size, self.workers, self.tasks, self.task)))
+            owned = [np.arange(worker, size, self.workers) for worker in range(self.task, self.workers, self.tasks)]
+            mine = np.sort(trie.shards.nodes(np.concatenate(owned)))
         if self.dealt is None or not self.dealt.any():
             return mine, mine[:0]
         dealt = np.flatnonzero(self.dealt)
@@ -86,13 +87,8 @@ def seeds_of_tasks(seed: BoundSeed, workers: int, tasks: int, dealt: NDArray[np.
     return [len(WorkerSeeds(seed, workers, tasks, task, dealt)) for task in range(tasks)]
 
 
-def hosted(size: int, workers: int, tasks: int, task: int) -> NDArray[np.int64]:
-    """Return the codes below `size` that the workers of a task own."""
-    return np.concatenate([np.arange(worker, size, workers) for worker in range(task, workers, tasks)])
-
-
 def tuple_bounds(trie: Trie, level: int = 0) -> NDArray[np.int64]:
-    """Return, for each node of a level, where its tuples begin among all of them."""
+    """Return for each node of a level where its tuples begin among all tuples."""
     bounds: NDArray[Any] = trie.levels[level].offsets
     for below in trie.levels[level + 1 :]:
         bounds = below.offsets[bounds]
@@ -100,7 +96,7 @@ def tuple_bounds(trie: Trie, level: int = 0) -> NDArray[np.int64]:
 
 
 def tuples_of_codes(trie: Trie) -> NDArray[np.int64]:
-    """Return how many tuples of a trie have each code in the first column, which is a key."""
+    """Return how many tuples of a trie have each code in the first column, which has to be a key."""
     bounds = tuple_bounds(trie)
     if trie.keys is not None:
         return np.bincount(trie.keys, np.diff(bounds)).astype(np.int64)
@@ -112,7 +108,7 @@ def tuples_of_codes(trie: Trie) -> NDArray[np.int64]:
 
 
 def tuples_of_workers(trie: Trie, workers: int) -> NDArray[np.int64]:
-    """Return how many tuples of a trie each worker owns; lists without a key are with every worker."""
+    """Return how many tuples of a trie each worker owns; every worker has a list without a key."""
     if not trie.keyed:
         return np.full(workers, len(trie))
     if trie.shards.count == workers and trie.keys is None and trie.places is None:
@@ -121,7 +117,7 @@ def tuples_of_workers(trie: Trie, workers: int) -> NDArray[np.int64]:
 
 
 def share_out(lengths: NDArray[np.int64], workers: int) -> NDArray[np.int64]:
-    """Return how many tuples each worker owns, given those of each code."""
+    """Return how many tuples each worker owns, given how many each code has."""
     rounds = np.zeros(-(-len(lengths) // workers) * workers, np.int64)
     rounds[: len(lengths)] = lengths
     return np.asarray(rounds.reshape(-1, workers).sum(axis=0))

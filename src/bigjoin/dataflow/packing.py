@@ -14,11 +14,11 @@ from bigjoin.join.blocks import Block, Counts, Prefixes, Proposals
 Arrays: TypeAlias = tuple[NDArray[Any], ...]
 
 ALIGNMENT = 8
-"""Bytes: arrays begin at multiples of this, so that they can be read where they lie."""
+"""Bytes: arrays begin at multiples of this, so that they can be read without a copy."""
 
 
 def packed(arrays: Arrays) -> Iterator[Any]:
-    """Give the bytes of arrays piece by piece: their types and lengths, then one after the other."""
+    """Give the bytes of arrays piece by piece: their types and lengths, then one array after another."""
     header = json.dumps([(array.dtype.str, len(array)) for array in arrays]).encode()
     header += b" " * (-len(header) % ALIGNMENT)
     yield len(header).to_bytes(ALIGNMENT, "little") + header
@@ -33,12 +33,12 @@ def pack_arrays(arrays: Arrays) -> bytes:
 
 
 def unpack_arrays(data: Any) -> Arrays:
-    """Return copies of the arrays that bytes hold: kernels would be compiled once more for arrays that are read-only."""
+    """Return copies of the arrays in bytes: for read-only views, kernels would be compiled a second time."""
     return tuple(array.copy() for array in _views(data))
 
 
 def pack(block: Block) -> bytes:
-    """Return a block as bytes. Counts and places are as narrow as codes: a list is never longer than its domain."""
+    """Return a block as bytes. Counts and places have the type of codes, since a list is never longer than its domain."""
     narrow, columns = block.prefixes.dtype, np.array([len(block.prefixes)], np.uint8)
     arrays: Arrays = ()
     if isinstance(block, Counts):
@@ -50,7 +50,7 @@ def pack(block: Block) -> bytes:
 
 
 def unpack(data: Any) -> Block:
-    """Return the block that bytes hold, as views of them."""
+    """Return the block in bytes, as views of them."""
     (columns,), prefixes, *rest = _views(data)
     prefixes = prefixes.reshape(columns, -1)
     if not rest:

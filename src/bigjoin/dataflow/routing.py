@@ -1,4 +1,4 @@
-"""Where the prefixes and candidates of a block go: to the task that hosts the worker which owns them, once each."""
+"""Split a block by destination: each prefix or candidate goes to the task that hosts its owner."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bigjoin.kernels.spread import copy_dealt, deal_candidates
 
 
 def route(block: Travelling, at: int, *, workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
-    """Give the part of a block for each task: the host of the owner of the attribute at a position, or as it is spread.
+    """Give the part of a block for each task, which hosts the owners of the attribute at a position, or as the block spreads.
 
-    `load` grows by the tuples that each worker receives.
+    Add the tuples that each worker receives to `load`.
     """
     if not isinstance(block, Spread):
         yield from _routed(block, block.prefixes[at], workers, tasks, load)
@@ -27,7 +27,7 @@ def route(block: Travelling, at: int, *, workers: int, tasks: int, load: NDArray
 
 
 def _routed(block: Block, keys: NDArray[Any], workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
-    """Give the part of a block for each task, which hosts the owners of its keys."""
+    """Give the part of a block for each task that hosts owners of its keys."""
     destinations = np.empty(len(block), np.int32)
     starts = np.zeros(tasks + 1, np.int64)
     weights = block.lengths if isinstance(block, Proposals) else np.empty(0, np.int64)
@@ -41,7 +41,7 @@ def _routed(block: Block, keys: NDArray[Any], workers: int, tasks: int, load: ND
 
 
 def _dealt(block: Proposals, spread: Spread, workers: int, tasks: int, load: NDArray[np.int64]) -> Iterator[tuple[int, Block]]:
-    """Give the prefixes for each task, with those of their candidates whose owners it hosts."""
+    """Give for each task the prefixes with the candidates whose owners it hosts."""
     firsts = (spread.numbers % np.uint64(workers)).astype(np.int64)
     tasks_of = np.empty(block.tuples, np.int32)
     sizes = np.zeros((tasks, len(block)), np.int64)

@@ -1,4 +1,4 @@
-"""Files of prefixes that wait: counted blocks, one after the other, of which any stretch of proposals can be read."""
+"""Files of prefixes that wait: counted blocks, from which any range of proposals can be read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from bigjoin.join.blocks import Counts, join
 from bigjoin.join.dataflow_primitive import codes_that_travel
 
 HEADER_BYTES = 16
-"""Before each block: how many bytes it has, and how many proposals it makes."""
+"""The header of each block: how many bytes it has, and how many proposals it makes."""
 
 
 class WaitingFile:
-    """A file in the making, and what the schedule has to know of it (`waiting`)."""
+    """A file that is being written, and what the schedule has to know about it (`waiting`)."""
 
     def __init__(self, folder: Path, step: int, stop: int, task: int) -> None:
         path = folder / f"{uuid.uuid4().hex}.waiting"
@@ -27,7 +27,7 @@ class WaitingFile:
         self._file = path.open("wb")
 
     def put(self, block: Counts, keys: Codes | None = None) -> None:
-        """Add prefixes; neighbours with the same key will propose from one list, which then travels once."""
+        """Add prefixes; neighbours with the same key share a list, which travels once when they propose."""
         data, waiting = pack(block), self.waiting
         self._file.write(np.array([len(data), block.proposals], np.int64).tobytes())
         self._file.write(data)
@@ -37,12 +37,12 @@ class WaitingFile:
         waiting.codes += int(codes_that_travel(block, keys).sum())
 
     def close(self) -> None:
-        """Finish the file, if it is not yet finished."""
+        """Finish the file, unless it is finished already."""
         self._file.close()
 
 
 def read_waiting(path: str | Path, first: int, last: int) -> Iterator[Counts]:
-    """Give the proposals number first..last - 1 of a file, block by block."""
+    """Give proposals first..last - 1 of a file, block by block."""
     seen = 0
     with Path(path).open("rb") as file:
         while seen < last and (header := file.read(HEADER_BYTES)):

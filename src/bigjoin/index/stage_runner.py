@@ -1,4 +1,4 @@
-"""How a stage, which is a function of an item, is executed for many items without Spark; `spark/ingest.py` does it in tasks."""
+"""How a stage, which is a function of an item, is executed for many items without Spark; `spark/tasks.py` does it in tasks."""
 
 from __future__ import annotations
 

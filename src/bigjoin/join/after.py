@@ -1,7 +1,7 @@
-"""Which tuples of a delta come after the seed's, if delta queries tell updates apart by their order.
+"""Which tuples of a delta come after the seed's tuple, for delta queries that distinguish updates by their order.
 
-Tuples are ordered by their columns (in a symmetric relation, with the smaller code of the pair first). So in any sorted list,
-whose other columns are bound, the values that make a later tuple are those from some code on.
+Tuples are ordered by their columns; in a symmetric relation the smaller code of the pair comes first. In a sorted list whose
+other columns are bound, the values that make a later tuple are therefore a suffix: all codes from some bound on.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from numpy.typing import NDArray
 from bigjoin.index.trie import Codes
 
 BEYOND_ALL_CODES = "(1 << 62)"
-"""A bound above all codes, in generated source."""
+"""A bound above every code, in generated source."""
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Where a prefix holds the seed's tuple, and the bound columns of another tuple, whose last column is in the lists."""
+    """Compares the tuple of a list's value with the seed's tuple."""
 
     seed: tuple[int, ...]
+    """The positions of the seed's tuple in a prefix."""
     known: tuple[tuple[int, int], ...]
-    """Pairs of a column and its position."""
+    """The columns of the other tuple that are bound, each with its position in a prefix."""
     column: int
+    """The column that the list's values are in."""
     symmetric: bool
 
     def lower(self, prefixes: Codes) -> Codes:
-        """Return, for each prefix, the first code that makes a later tuple."""
+        """Return for each prefix the smallest code that makes a later tuple."""
         one = prefixes.dtype.type(1)
         far = np.iinfo(prefixes.dtype).max
         seed = [prefixes[p] for p in self.seed]
@@ -50,7 +52,7 @@ class After:
         return bound.astype(prefixes.dtype)
 
     def source(self) -> str:
-        """Return the same as an expression of generated source, in which attributes are called x and their position."""
+        """Return `lower` as an expression for generated source, where x0, x1, ... are the attributes by position."""
         seed = [f"x{p}" for p in self.seed]
         known = {column: f"x{p}" for column, p in self.known}
         if self.symmetric:

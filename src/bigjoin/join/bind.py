@@ -25,7 +25,7 @@ from bigjoin.query.terms import Property, Term, attribute_of
 
 
 class ReadableIndex(Protocol):
-    """What binding needs of an index. An opened index offers it, and so does a phase of an epoch."""
+    """What binding needs of an index: an opened index provides it, and so does a phase of an epoch."""
 
     @property
     def statistics(self) -> Statistics: ...
@@ -37,7 +37,7 @@ class ReadableIndex(Protocol):
 
 @dataclass(frozen=True)
 class BoundStep:
-    """A Step over arrays. `marks` is scratch space, a zero for every code of the attribute's domain."""
+    """A Step over arrays. `marks` is scratch space for kernels: a zero for every code of the attribute's domain."""
 
     attribute: str
     extenders: tuple[BoundExtender, ...]
@@ -48,11 +48,11 @@ class BoundStep:
 
     def limits(self, prefixes: Codes) -> Limits:
         """Return the bounds on the new attribute's code, for each prefix."""
-        return self.condition.window.bounds(prefixes)
+        return self.condition.bounds.limits(prefixes)
 
     @cached_property
     def late_filters(self) -> tuple[Filter, ...]:
-        """The filters that drop at most one candidate of a prefix: applied last, they do not keep neighbours from sharing."""
+        """The filters that drop at most one candidate of a prefix. Applied last, they do not stop neighbours sharing lists."""
         return tuple(f for f in self.condition.filters if f.drops_one)
 
     @cached_property
@@ -61,27 +61,31 @@ class BoundStep:
 
     @property
     def counts_suffice(self) -> bool:
-        """Whether the length of one list is the number of extensions, with nothing to intersect or filter."""
+        """Whether the length of a list is the number of extensions, since there is nothing to intersect or filter."""
         return len(self.extenders) == 1 and not (self.excluders or self.checks or self.condition.filters)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundSeed:
-    """The seed's tuples, what else its attributes must satisfy (attribute by attribute), and the positions worth reading."""
+    """The tuples that a plan starts from, and what their attributes have to satisfy."""
 
     extender: BoundExtender
     columns: tuple[int, ...]
+    """The column of each attribute."""
     repeats: tuple[tuple[int, int], ...]
+    """Pairs of columns that have to be equal, since they bind the same attribute."""
     checks: tuple[tuple[BoundExtender, bool], ...]
     conditions: tuple[Condition, ...]
+    """One for each attribute."""
     positions: tuple[int, int]
+    """The range of tuples that may satisfy the conditions."""
     code_type: type[np.unsignedinteger[Any]]
-    """Of prefixes: wide enough for every attribute of the plan."""
+    """The type of prefixes: wide enough for every attribute of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """A column of the result: values by the code at a position of a match."""
+    """A column of the result: the values of the codes at one position of the matches."""
 
     name: str
     position: int
@@ -92,11 +96,11 @@ class ResultColumn:
         return self.values.type
 
     def decode(self, matches: Codes) -> pa.Array:
-        """Return the column for matches."""
+        """Return the column's values for matches."""
         return self.values_of(matches[self.position])
 
     def values_of(self, codes: Codes) -> pa.Array:
-        """Return the values of codes of its attribute."""
+        """Return the values of codes of the column's attribute."""
         return take(self.values, codes) if isinstance(self.values, pa.ChunkedArray) else self.values.decode(codes)
 
 
@@ -112,7 +116,7 @@ class BoundPlan:
 
     @property
     def extenders(self) -> list[BoundExtender]:
-        """Everything whose lists are read for a prefix: all but the seed's own."""
+        """All extenders, excluders and checks: everything whose lists are read for a prefix."""
         found = [extender for extender, _ in self.seed.checks]
         for step in self.steps:
             found += [*step.extenders, *step.excluders, *(extender for extender, _ in step.checks)]
@@ -120,7 +124,7 @@ class BoundPlan:
 
 
 class Binder:
-    """Binds the parts of a plan to an index, for an attribute order: what stands where in a prefix."""
+    """Binds the parts of a plan to an index, given the attribute order, which says where each attribute is in a prefix."""
 
     def __init__(self, query: Query, order: tuple[str, ...], index: ReadableIndex) -> None:
         self.order, self.index = order, index
@@ -143,11 +147,11 @@ class Binder:
         return BoundExtender(trie, tuple(place(a) for a in e.key), place(e.attribute), after)
 
     def checks(self, extenders: Sequence[Extender]) -> tuple[tuple[BoundExtender, bool], ...]:
-        """Return wholly bound atoms, and whether they are to hold."""
+        """Return atoms whose attributes are all bound, each with whether it has to hold or must not."""
         return tuple((self.extender(e), not e.atom.negated) for e in extenders)
 
     def condition(self, attribute: str, restrictions: Sequence[Restriction], comparisons: Sequence[Comparison]) -> Condition:
-        """Return what an attribute must satisfy beside its atoms; raise QueryError for a constant that cannot be compared."""
+        """Return what an attribute must satisfy besides its atoms; raise QueryError for a constant that cannot be compared."""
         dictionary = self.index.dictionaries[self.domains[attribute]]
         return constrain(attribute, restrictions, comparisons, order=self.order, dictionary=dictionary, columns=self._values)
 
@@ -162,7 +166,7 @@ class Binder:
 
 
 def bind(plan: Plan, index: ReadableIndex) -> BoundPlan:
-    """Bind a plan; raise QueryError where a constant cannot be compared with the ids or properties beside it."""
+    """Bind a plan; raise QueryError if a constant cannot be compared with the ids or properties it is compared with."""
     binder = Binder(plan.query, plan.attributes, index)
     extender, checks, condition = binder.extender, binder.checks, binder.condition
     marks = {domain: np.zeros(index.statistics.domains[domain], np.uint8) for domain in binder.domains.values()}
@@ -192,14 +196,14 @@ def bind(plan: Plan, index: ReadableIndex) -> BoundPlan:
         repeats=tuple((names.index(a), c) for c, a in enumerate(names) if names.index(a) != c),
         checks=checks(seed.checks),
         conditions=tuple(conditions),
-        positions=(0, 0) if any(c.window.empty for c in conditions) else _seed_positions(trie, conditions[0].window),
+        positions=(0, 0) if any(c.bounds.empty for c in conditions) else _seed_positions(trie, conditions[0].bounds),
         code_type=code_type(max(binder.size(a) for a in plan.attributes)),
     )
     return BoundPlan(plan, bound_seed, steps, result_columns(plan.query, plan.attributes, index))
 
 
 def result_columns(query: Query, order: tuple[str, ...], index: ReadableIndex) -> tuple[ResultColumn, ...]:
-    """Return the columns of a query's result: an id for each attribute of the head, and the properties that it lists."""
+    """Return the columns of a query's result: an id or a property for each term of the head."""
     domains = _domains(query, index.statistics)
     found = []
     for name, term in zip(query.columns, query.head, strict=True):
@@ -218,17 +222,17 @@ def _domains(query: Query, statistics: Statistics) -> dict[str, str]:
 
 
 def _last(attributes: Sequence[str], bound: Sequence[str]) -> str | None:
-    """Return the attribute that is bound last, or None while some are not bound."""
+    """Return which of some attributes is bound last; None if one of them is not bound yet."""
     return max(attributes, key=bound.index) if set(attributes) <= set(bound) else None
 
 
-def _seed_positions(trie: Trie, window: Bounds) -> tuple[int, int]:
-    """Return the range of seed tuples; a constant for the first attribute leaves only its own list."""
-    if not window.codes:
+def _seed_positions(trie: Trie, bounds: Bounds) -> tuple[int, int]:
+    """Return the range of seed tuples: the list of one code, if the first attribute equals a constant."""
+    if not bounds.codes:
         return 0, len(trie)
-    if len(set(window.codes)) > 1:
+    if len(set(bounds.codes)) > 1:
         return 0, 0
-    code = window.codes[0]
+    code = bounds.codes[0]
     if not trie.keyed:
         return int(np.searchsorted(trie.values, code)), int(np.searchsorted(trie.values, code, side="right"))
     first = int(trie.nodes([np.array([code])], 1)[0])

@@ -1,8 +1,8 @@
-"""Blocks of prefixes, the one family that everything on batches is made of: bare, counted, and with proposed candidates.
+"""Blocks of prefixes, which everything on batches works on: bare, counted, or with proposed candidates.
 
-A block holds prefixes column by column: `prefixes[k]` are the codes of attribute k. The verbs of an extender lead from one kind
-to the next: count (Prefixes -> Counts), propose (Counts -> Proposals), intersect (Proposals -> Proposals); flattened, the
-candidates that are left are the Prefixes of the next step.
+A block holds prefixes column by column: `prefixes[k]` are the codes of attribute k. The verbs of an extender turn one kind into
+the next: count (Prefixes -> Counts), propose (Counts -> Proposals), intersect (Proposals -> Proposals). The candidates that
+remain are flattened into the Prefixes of the next step.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bigjoin.kernels.flatten import flatten_extensions
 from bigjoin.kernels.route import copy_segments, share_segments
 
 UNCOUNTED = np.iinfo(np.int64).max
-"""More extensions than any list has: what a prefix has before it is counted."""
+"""The count of a prefix that no extender has counted: more than any list has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """Prefixes and nothing else."""
+    """Bare prefixes."""
 
     prefixes: Codes
 
@@ -44,9 +44,9 @@ class Prefixes:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counted prefixes: the fewest extensions so far, the extender that has them, and how many of those are already done.
+    """Counted prefixes: the fewest extensions so far, the extender that has them, and where among them the block begins.
 
-    This is the paper's (prefix, min-c, min-i) and, cut to a piece of its list, (prefix, min-i, start, end).
+    This is the paper's (prefix, min-c, min-i) and, for a piece of the list, (prefix, min-i, start, end).
     """
 
     prefixes: Codes
@@ -75,7 +75,7 @@ class Counts:
     def part(self, chosen: NDArray[Any] | slice) -> Counts:
         """Return some of the prefixes."""
         if isinstance(chosen, slice):
-            prefixes = np.ascontiguousarray(self.prefixes[:, chosen])  # kernels are compiled for rows that lie together
+            prefixes = np.ascontiguousarray(self.prefixes[:, chosen])  # kernels are compiled for contiguous rows
         else:
             prefixes = self.prefixes.take(chosen, axis=1)
         return Counts(prefixes, self.counts[chosen], self.proposers[chosen], self.starts[chosen])
@@ -83,20 +83,20 @@ class Counts:
     view = part
 
     def cut(self, first: int, last: int) -> Counts:
-        """Return the proposals number first..last - 1 of all; the lists at both ends may be cut."""
+        """Return proposals first..last - 1 of the block; the lists at both ends may be cut."""
         before = np.cumsum(self.counts) - self.counts
         begins, ends = np.clip(first - before, 0, self.counts), np.clip(last - before, 0, self.counts)
         return where(Counts(self.prefixes, ends - begins, self.proposers, self.starts + begins), ends > begins)
 
     def only(self, chosen: NDArray[np.int64]) -> Counts:
-        """Return single proposals, given their numbers among all, each as a prefix of its own."""
+        """Return single proposals, given their numbers in the block, each as a prefix of its own."""
         after = np.cumsum(self.counts)
         rows = np.searchsorted(after, chosen, side="right")
         starts = self.starts[rows] + chosen - (after - self.counts)[rows]
         return Counts(self.prefixes.take(rows, axis=1), np.ones(len(rows), np.int64), self.proposers[rows], starts)
 
     def batches(self, size: int) -> Iterator[Counts]:
-        """Give the block in batches of at most `size` proposals; only a list that is longer by itself is cut."""
+        """Give the block in batches of at most `size` proposals; only lists longer than that are cut."""
         after = np.cumsum(self.counts)
         first = done = 0
         while first < len(self):
@@ -112,7 +112,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """Prefixes with their candidates, codes[begin : begin + length] for each, sorted. Segments of one list may overlap."""
+    """Prefixes with their candidates: for each a sorted segment, codes[begin : begin + length]. Segments may overlap."""
 
     prefixes: Codes
     begins: NDArray[np.int64]
@@ -129,30 +129,30 @@ class Proposals:
 
     @property
     def segments(self) -> tuple[Codes, NDArray[np.int64], NDArray[np.int64]]:
-        """The candidates as kernels take them."""
+        """The candidates in the form that kernels take."""
         return self.codes, self.begins, self.lengths
 
     def part(self, chosen: NDArray[Any]) -> Proposals:
-        """Return some of the prefixes with their segments packed: codes that several segments share are there once."""
-        placed = np.empty(len(chosen), np.int64)
-        codes = np.empty(share_segments(self.begins, self.lengths, chosen, placed), self.codes.dtype)
-        copy_segments(self.codes, self.begins, self.lengths, chosen, placed, codes)
-        return Proposals(self.prefixes.take(chosen, axis=1), placed, self.lengths[chosen], codes)
+        """Return some of the prefixes with their segments packed; codes that several segments share are copied once."""
+        begins = np.empty(len(chosen), np.int64)
+        return self._copied(chosen, begins, share_segments(self.begins, self.lengths, chosen, begins))
 
     def view(self, chosen: NDArray[Any]) -> Proposals:
-        """Return some of the prefixes with their segments where they are."""
+        """Return some of the prefixes; their segments are not copied."""
         return Proposals(self.prefixes.take(chosen, axis=1), self.begins[chosen], self.lengths[chosen], self.codes)
 
     def unshared(self, chosen: NDArray[Any]) -> Proposals:
         """Return some of the prefixes, each with a segment of its own that can be shortened in place."""
         lengths = self.lengths[chosen]
-        placed = np.cumsum(lengths) - lengths
-        codes = np.empty(int(lengths.sum()), self.codes.dtype)
-        copy_segments(self.codes, self.begins, self.lengths, chosen, placed, codes)
-        return Proposals(self.prefixes.take(chosen, axis=1), placed, lengths, codes)
+        return self._copied(chosen, np.cumsum(lengths) - lengths, int(lengths.sum()))
+
+    def _copied(self, chosen: NDArray[Any], begins: NDArray[np.int64], size: int) -> Proposals:
+        codes = np.empty(size, self.codes.dtype)
+        copy_segments(self.codes, self.begins, self.lengths, chosen, begins, codes)
+        return Proposals(self.prefixes.take(chosen, axis=1), begins, self.lengths[chosen], codes)
 
     def flattened(self) -> Codes:
-        """Return longer prefixes: each prefix once for each of its candidates."""
+        """Return the extended prefixes: each prefix once for each of its candidates."""
         extended = np.empty((len(self.prefixes) + 1, self.tuples), self.prefixes.dtype)
         flatten_extensions(self.prefixes, *self.segments, extended)
         return extended
@@ -164,10 +164,10 @@ AnyBlock = TypeVar("AnyBlock", Prefixes, Counts, Proposals)
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A block that travels to workers it names, instead of to the owners of an attribute.
+    """A block that travels to workers given by `numbers`, modulo the workers, and not to the owners of an attribute.
 
-    A prefix goes to the worker that its number is, modulo all of them. A candidate goes to its prefix's number plus its own
-    code, except for the marked ones, which stay.
+    A prefix goes to the worker of its number, a candidate to the worker of its prefix's number plus its own code. Candidates
+    whose codes are marked do not travel.
     """
 
     block: Block
@@ -186,12 +186,12 @@ Travelling: TypeAlias = Block | Spread
 
 
 def where(block: AnyBlock, kept: NDArray[np.bool_]) -> AnyBlock:
-    """Return the prefixes of a block that are kept: the block itself, if that is all of them."""
+    """Return the prefixes of a block that are kept: the block itself if that is all of them."""
     return block if kept.all() else block.part(np.flatnonzero(kept))
 
 
 def join(blocks: Sequence[Any]) -> Any:
-    """Return one block of several of the same kind, in arrays of its own, which can be written to."""
+    """Join blocks of the same kind into one with arrays of its own, which can be written to."""
     first = blocks[0]
     prefixes = np.concatenate([b.prefixes for b in blocks], axis=1)
     if isinstance(first, Prefixes):

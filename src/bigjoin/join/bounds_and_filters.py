@@ -1,8 +1,8 @@
 """What a new attribute has to satisfy besides its atoms: bounds on its codes, and comparisons of ids and properties.
 
 Restrictions and equalities of ids become bounds, which cut a sorted list before it is counted. All other comparisons become
-filters over arrays by code, which test candidates one by one: the ranks of ids (codes, for `!=`), a one for each code that
-satisfies a constant, or integers in the order of a property's values.
+filters, which test candidates one by one through an array indexed by code: the ranks of ids (for `!=`, the codes themselves),
+a one for each code that satisfies a constant, or integers in the order of a property's values.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ class Bounds:
     above: tuple[int, ...] = ()
     """Positions whose codes are lower bounds."""
     equal: tuple[int, ...] = ()
-    """Positions whose code it has to equal."""
+    """Positions whose codes it has to equal."""
     codes: tuple[int, ...] = ()
-    """Constants that it has to equal."""
+    """The codes of constants that it has to equal."""
     empty: bool = False
-    """Whether no code satisfies the conditions."""
+    """Whether no code can satisfy the conditions."""
 
     @property
     def bounded(self) -> tuple[bool, bool]:
-        """Whether there are lower bounds, and upper ones."""
+        """Whether there are lower bounds, and whether there are upper bounds."""
         both = bool(self.equal or self.codes)
         return not self.empty and (both or bool(self.above)), self.empty or both or bool(self.below)
 
-    def bounds(self, prefixes: Codes) -> tuple[Codes, Codes]:
+    def limits(self, prefixes: Codes) -> tuple[Codes, Codes]:
         """Return (lower, upper) for each prefix, lower included and upper excluded; an empty array means no bound."""
         kind, count = prefixes.dtype.type, prefixes.shape[1]
         if self.empty:
@@ -65,13 +65,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filter:
-    """A comparison of a new attribute with a constant, or with the attribute at `position`, through arrays by code.
+    """A comparison of a new attribute with a constant, or with the attribute at `position`, through arrays indexed by code.
 
-    Empty ranks compare codes. The other attribute is looked up in the same ranks, unless it has ranks of its own.
+    Empty ranks mean that codes are compared. The other attribute uses the same ranks unless it has its own.
     """
 
     operator: int
-    """The code of an entry of OPERATORS, as kernels take it."""
+    """The code of an entry of OPERATORS: kernels take numbers."""
     ranks: NDArray[Any]
     position: int | None
     constant: int = 0
@@ -83,17 +83,17 @@ class Filter:
 
     @property
     def drops_one(self) -> bool:
-        """Whether it refuses at most one candidate of each prefix: `!=` between two attributes."""
+        """Whether it drops at most one candidate of each prefix: `!=` between two attributes."""
         return self.by_code and self.operator == NOT_EQUAL.code and self.position is not None
 
     def others(self, prefixes: Codes) -> NDArray[Any]:
-        """Return the other side for each prefix."""
+        """Return the right-hand side for each prefix."""
         if self.position is None:
             return np.full(prefixes.shape[1], self.constant, np.int64)
         return _ranked(self.ranks if self.ranks_of_other is None else self.ranks_of_other, prefixes[self.position])
 
     def allows(self, codes: Codes, prefixes: Codes) -> NDArray[np.bool_]:
-        """Tell for each code whether the comparison holds in the prefix at the same position."""
+        """Tell for each code whether the comparison holds in its prefix."""
         return compared(BY_CODE[self.operator], _ranked(self.ranks, codes), self.others(prefixes))
 
 
@@ -101,7 +101,7 @@ class Filter:
 class Condition:
     """Everything that an attribute has to satisfy besides its atoms."""
 
-    window: Bounds
+    bounds: Bounds
     filters: tuple[Filter, ...]
 
 
@@ -145,7 +145,7 @@ def _filter(comparison: Comparison, order: tuple[str, ...], dictionary: Dictiona
     if operator.symmetric:
         code = dictionary.code(value)
         return True if code is None else Filter(operator.code, by_code, None, code)
-    # The ranks of ids below the constant (or up to it) are those below the number of such ids.
+    # The ids below the constant (or up to it) are those whose rank is below the number of such ids.
     smaller = dictionary.smaller(value, or_equal=operator.reflexive == operator.is_less)
     return Filter((LESS if operator.is_less else GREATER_EQUAL).code, dictionary.ranks, None, smaller)
 
@@ -174,7 +174,7 @@ def _property_filters(comparison: Comparison, order: tuple[str, ...], columns: V
     position = order.index(attribute_of(comparison.right))
     filters: list[Filter | bool] = [Filter(comparison.operator.code, keys, position, ranks_of_other=others)]
     if not (present.all() and other_present.all()):
-        # Both have a value where the presence of one is at least 1, a bound that the absence of the other raises to 2.
+        # Both have a value if presence >= needed: 1 >= 1. Without the other value, needed is 2, which no presence reaches.
         needed = 2 - other_present.view(np.uint8)
         filters.append(Filter(GREATER_EQUAL.code, present.view(np.uint8), position, ranks_of_other=needed))
     return filters

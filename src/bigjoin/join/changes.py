@@ -1,4 +1,4 @@
-"""From the bindings that delta queries find to the matches that an epoch creates and destroys."""
+"""Turn the bindings that delta queries find into the matches that an epoch creates and destroys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bigjoin.kernels.report import report_forms
 from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
 
 CHANGE_COLUMN = "change"
-"""The column that is +1 for a match that was created, and -1 for one that was destroyed."""
+"""The column with +1 for a match that was created and -1 for one that was destroyed."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Signed:
 
     @property
     def each(self) -> int:
-        """The number of matches that each binding stands for, where it is the same for all."""
+        """The number of matches that each binding stands for, if it is the same for all bindings."""
         assert self.plan.query.injective or not self.dq.images, "depends on the match"
         return max(1, len(self.dq.images))
 
@@ -59,7 +59,7 @@ def changed(plan: DeltaPlan, dq: DeltaQuery, found: Codes) -> Iterator[Codes]:
 
 
 def _image(image: Image, order: tuple[str, ...], found: Codes) -> Codes:
-    """Return the matches of another atom of the orbit, without those that are an earlier atom's."""
+    """Return the matches of another atom of the orbit, except those that an earlier atom reports."""
     renamed = found[_sources(image.names, order)]
     seed = [order.index(a) for a in image.atom.attributes]
     theirs = np.zeros(renamed.shape[1], np.bool_)
@@ -72,7 +72,7 @@ def _image(image: Image, order: tuple[str, ...], found: Codes) -> Codes:
 
 
 def _as_reported(plan: DeltaPlan, order: tuple[str, ...], found: Codes) -> Codes:
-    """Return each match in that one of its symmetric forms which satisfies the restrictions."""
+    """Return each match in the one of its symmetric forms that satisfies the restrictions."""
     reported = np.empty(found.shape, found.dtype)
     sources = np.array([_sources(names, order) for names in plan.automorphisms], np.int64)
     smaller, larger = (
@@ -83,6 +83,6 @@ def _as_reported(plan: DeltaPlan, order: tuple[str, ...], found: Codes) -> Codes
 
 
 def _sources(names: tuple[tuple[str, str], ...], order: tuple[str, ...]) -> list[int]:
-    """Return for each attribute of the order the position of the attribute that is renamed to it."""
+    """Return for each attribute in order the position of the attribute that is renamed to it."""
     source = {new: order.index(old) for old, new in names}
     return [source[a] for a in order]

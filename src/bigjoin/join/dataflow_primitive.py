@@ -1,9 +1,9 @@
-"""The dataflow of a plan: what a worker does with the blocks that reach it, and where the outcome goes next.
+"""The dataflow of a plan: what a worker does with the blocks that reach it, and where the results go next.
 
-Prefixes are counted by each owner in turn, wait where the fewest extensions are, are proposed from there batch by batch, and
-their candidates visit the other owners. A block that need not travel to its next visit goes on at once. The verbs are those of
-`extend.py`, each with the extenders that a stop has; who owns what is the itinerary's to say. With one worker this is Generic
-Join on batches (`generic_join.py`); with several it is the paper's BiGJoin, and the strategies move what has to travel.
+Each owner in turn counts a prefix. The prefix then waits at the owner with the fewest extensions, which proposes them batch by
+batch, and the candidates visit the other owners. A block that does not have to travel to its next visit continues at once. The
+verbs are those of `extend.py`, with the extenders of a stop; the itinerary knows who owns what. With one worker this is Generic
+Join on batches (`generic_join.py`); with several it is the paper's BiGJoin, and a strategy moves what has to travel.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from bigjoin.join.extender import BoundExtender
 from bigjoin.join.itinerary import Itinerary, Staying, Visit
 
 WORTH_COUNTING = 32
-"""Extensions from which on other owners are asked whether they have fewer. To look at some more candidates costs less than a
-prefix that travels; and as this is a constant, the paper's bounds hold up to a constant."""
+"""A prefix with at most this many extensions at one owner is not counted at the others: a few more candidates cost less than
+travelling. Since this is a constant, the paper's bounds hold up to a constant factor."""
 
 Moves: TypeAlias = Iterator[tuple[Visit, Block]]
-"""Blocks, and the visits that are next for them."""
+"""Blocks with their next visits."""
 Travels: TypeAlias = Iterator[tuple[Visit, Travelling]]
 """Blocks that have to travel to their next visits."""
 
 
 class Sink(Protocol):
-    """Where prefixes end: they wait for their proposals, or are matches, until there are as many as are wanted."""
+    """Takes the prefixes that wait to propose, and the matches; it is full once it has as many matches as are wanted."""
 
     @property
     def is_full(self) -> bool: ...
@@ -44,7 +44,7 @@ class Sink(Protocol):
 
 @dataclass(slots=True)
 class Tally:
-    """What was done: prefixes and candidates of each step, the first entry the seed's, and matches that were only counted."""
+    """How many prefixes and candidates each step had (the first entries are the seed's), and how many matches were counted."""
 
     prefixes: list[int]
     candidates: list[int]
@@ -55,14 +55,14 @@ class Tally:
         return cls([0] * (len(plan.steps) + 1), [0] * (len(plan.steps) + 1))
 
     def match(self, found: int) -> None:
-        """Note matches that were counted, and not written."""
+        """Add matches that are counted and not written."""
         self.prefixes[-1] += found
         self.matches += found
 
 
 @dataclass
 class DataflowPrimitive:
-    """What a worker can do with a block, for one plan. With `counting`, matches are counted and not written."""
+    """What a worker can do with the blocks of a plan. With `counting`, matches are counted and not written."""
 
     plan: BoundPlan
     sink: Sink
@@ -71,15 +71,15 @@ class DataflowPrimitive:
     batch_size: int = field(kw_only=True)
     """B': proposals that are alive at a step."""
     allowance: int = field(default=0, kw_only=True)
-    """Proposals of each step that prefixes make as soon as they reach their proposer; beyond, they wait."""
+    """Proposals of each step that may be made as soon as prefixes reach their proposer; prefixes beyond that wait."""
     last: int | None = field(default=None, kw_only=True)
-    """The last step that may propose in this round, if it is not the last of all."""
+    """The last step that may propose in this round, if not the plan's last."""
     shares: bool = field(default=True, kw_only=True)
-    """Whether proposals of the last step that travel together cost their codes alone; else each costs, as a match does."""
+    """Whether proposals of the last step that share a list are charged for its codes once; otherwise each is charged."""
     worth_counting: int = field(default=WORTH_COUNTING, kw_only=True)
     tally: Tally = field(init=False)
     left: list[int] = field(init=False)
-    """What is left of the allowance of each step."""
+    """What remains of the allowance of each step."""
 
     def __post_init__(self) -> None:
         self.tally = Tally.of(self.plan)
@@ -92,9 +92,9 @@ class DataflowPrimitive:
         }
 
     def seed(self, prefixes: Codes) -> Travels:
-        """Send the prefixes of seeds on their way, and give what has to travel."""
+        """Begin with the prefixes of seeds, and give what has to travel."""
         here = self.itinerary.seeds_at
-        yield from self._go_on(self._bound(0, prefixes, here), here)
+        yield from self._go_on(self._reach(self.itinerary.extended(0, here), 0, prefixes), here)
 
     def propose(self, step: int, stop: int, batch: Counts) -> Travels:
         """Propose the extensions of prefixes that wait at a stop, and give what has to travel."""
@@ -107,7 +107,7 @@ class DataflowPrimitive:
 
     def _go_on(self, moves: Moves, here: int | None) -> Travels:
         """Follow blocks through all visits that need no exchange, and give those that have to travel."""
-        pending = [(moves, here)]  # what comes of a block goes on before the next one is made, so B' are alive at each step
+        pending = [(moves, here)]  # depth first: results of a block continue before the next is made, so B' are alive at a step
         while pending and not self.sink.is_full:
             moves, here = pending[-1]
             visit, block = next(moves, (None, None))
@@ -121,11 +121,8 @@ class DataflowPrimitive:
                 elif len(part.block):
                     pending.append((self.visits[visit.operator](visit, part.block, there), there))
 
-    def _bound(self, step: int, prefixes: Codes, here: int | None) -> Moves:
-        """Prefixes have a new attribute: checks and counting follow, or they are matches."""
-        yield from self._reach(self.itinerary.extended(step, here), step, prefixes)
-
     def _reach(self, visit: Visit | None, step: int, prefixes: Codes) -> Moves:
+        """Send prefixes that have completed some steps to their next visit; without one they are matches."""
         if visit is None and self.counting:
             self.tally.match(prefixes.shape[1])
             return
@@ -137,7 +134,7 @@ class DataflowPrimitive:
             self.sink.match(prefixes)
 
     def _check(self, visit: Visit, block: Prefixes, here: int | None) -> Moves:
-        """Keep the prefixes for which the atoms hold that they bind wholly."""
+        """Keep the prefixes for which the atoms hold whose attributes are all bound."""
         prefixes = check(self.itinerary.checks[visit.step][visit.stop].checks, block.prefixes)
         if visit.left:
             yield visit.next_stop, Prefixes(prefixes)
@@ -148,7 +145,7 @@ class DataflowPrimitive:
         """Count minimisation: lower (min-c, min-i) to the extenders of this stop, and drop prefixes without extensions."""
         step, stops = self.plan.steps[visit.step], self.itinerary.stops[visit.step]
         numbers = stops[visit.stop].extenders
-        if isinstance(block, Prefixes) and stops[visit.stop].at is not None:  # lists that are everywhere are counted first
+        if isinstance(block, Prefixes) and stops[visit.stop].at is not None:  # the first stop counts lists without an owner too
             numbers += tuple(n for stop in stops if stop.at is None for n in stop.extenders)
         counted = count(step, block, numbers)
         if visit.left:
@@ -162,22 +159,22 @@ class DataflowPrimitive:
             yield from self._to_proposers(visit.step, counted)
 
     def _to_proposers(self, step: int, block: Counts) -> Moves:
-        """Send each prefix to the stop with the fewest extensions, which proposes."""
-        stops = [(i, stop) for i, stop in enumerate(self.itinerary.stops[step]) if stop.extenders]
+        """Send each prefix to the stop of its proposer."""
+        stops = self.itinerary.proposing(step)
         if len(stops) == 1:
-            yield Visit("wait", step, stops[0][0]), block
+            yield Visit("wait", step, stops[0]), block
             return
         stop_of = np.zeros(len(self.plan.steps[step].extenders), np.uint8)
-        for i, stop in stops:
-            stop_of[list(stop.extenders)] = i
+        for i in stops:
+            stop_of[list(self.itinerary.stops[step][i].extenders)] = i
         chosen = stop_of[block.proposers]
-        for i, _ in stops:
+        for i in stops:
             yield Visit("wait", step, i), where(block, chosen == i)
 
     def _wait(self, visit: Visit, block: Counts, _: int | None) -> Moves:
-        """Prefixes have reached their proposer: those with the same list stand together, so that it travels once.
+        """Let prefixes that have reached their proposer propose as far as the allowance goes; the others wait.
 
-        As many of them as the task can afford propose now, and the others wait.
+        They are sorted by key: neighbours then share a list, which travels once.
         """
         at, keys = self.itinerary.place(visit), None
         if at is not None:
@@ -196,7 +193,7 @@ class DataflowPrimitive:
             yield from self._propose(visit.step, visit.stop, batch)
 
     def _propose(self, number: int, at: int, batch: Counts) -> Moves:
-        """Proposal: each prefix gets the list of its proposer, and meets at once the other lists that are here."""
+        """Proposal: give each prefix the list of its proposer, and intersect it at once with the other lists that are here."""
         step, stops = self.plan.steps[number], self.itinerary.stops[number]
         self.tally.candidates[number + 1] += batch.proposals
         for proposer, proposed in propose(step, batch, stops[at].extenders):
@@ -225,9 +222,9 @@ class DataflowPrimitive:
         filters: Sequence[Filter] = (),
         order: NDArray[np.int64] | None = None,
     ) -> Moves:
-        """Intersect candidates with lists, and go on: to the next owner, to the next step, or to the count of matches."""
-        step = self.plan.steps[number]
-        is_counted = self.counting and then is None and self.itinerary.extended(number + 1, here) is None
+        """Intersect candidates with lists; then send them to the next owner or step, or count them if they are matches."""
+        step, extended = self.plan.steps[number], self.itinerary.extended(number + 1, here)
+        is_counted = self.counting and then is None and extended is None
         if is_counted and len(extenders) == 1 and not (excluders or filters or step.late_filters):
             self.tally.match(count_intersection(step, block, extenders[0], order))
             return
@@ -237,11 +234,11 @@ class DataflowPrimitive:
         elif then is not None:
             yield then, kept
         else:
-            yield from self._bound(number + 1, flatten(step, kept), here)
+            yield from self._reach(extended, number + 1, flatten(step, kept))
 
 
 def codes_that_travel(block: Counts, keys: Codes | None) -> NDArray[np.int64]:
-    """Return how many codes travel when each prefix proposes: its own, and the list that neighbours with its key share."""
+    """Return how many codes travel when each prefix proposes: its own, and once for all neighbours with its key, the list."""
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys is not None else np.arange(len(block))
     codes = np.full(len(block), len(block.prefixes))
     codes[firsts] += np.maximum.reduceat(block.counts, firsts)
@@ -249,7 +246,7 @@ def codes_that_travel(block: Counts, keys: Codes | None) -> NDArray[np.int64]:
 
 
 def order_of(keys: Codes) -> NDArray[np.int64]:
-    """Return the order in which keys ascend, equal ones as they stand."""
+    """Return the order that sorts keys and keeps equal ones in place."""
     if keys.dtype.itemsize > 4:
         return np.argsort(keys, kind="stable")
     numbered = (keys.astype(np.uint64) << np.uint64(32)) | np.arange(len(keys), dtype=np.uint64)

@@ -1,7 +1,7 @@
 """One step extends every prefix by one attribute: the extender with the fewest extensions proposes, the others intersect.
 
 This file is the algorithm (section 3.1 of the paper), and every strategy runs it. With all lists at hand, a step is `extend`.
-Where lists have owners, each owner runs a verb with the extenders it has (`dataflow_primitive.py`). The compiled form of a plan
+Where lists have owners, each owner runs the verbs with its own extenders (`dataflow_primitive.py`). The compiled form of a plan
 does the same in nested loops.
 """
 
@@ -32,19 +32,22 @@ def extend(step: BoundStep, block: Counts) -> Codes:
 
 
 def count(step: BoundStep, block: Prefixes | Counts, extenders: Sequence[int] | None = None) -> Counts:
-    """Find the extender with the fewest extensions of each prefix, and drop prefixes that have none.
+    """Find the extender with the fewest extensions of each prefix, and drop prefixes that have none."""
+    counted = fewest_extensions(step, block, extenders)
+    return where(counted, counted.counts > 0)
 
-    Counts that earlier extenders have left are lowered further.
-    """
+
+def fewest_extensions(step: BoundStep, block: Prefixes | Counts, extenders: Sequence[int] | None = None) -> Counts:
+    """Count prefixes with some extenders of a step, or all; lower the counts that a block already has."""
     counted = Counts.none(block.prefixes) if isinstance(block, Prefixes) else block
     limits = step.limits(counted.prefixes)
     for number in range(len(step.extenders)) if extenders is None else extenders:
         step.extenders[number].count(number, counted, limits)
-    return where(counted, counted.counts > 0)
+    return counted
 
 
 def propose(step: BoundStep, block: Counts, extenders: Sequence[int] | None = None) -> Iterator[tuple[int, Proposals]]:
-    """Give, for each extender that proposes, its number and its prefixes with their candidates."""
+    """Give for each extender that proposes its number, and its prefixes with their candidates."""
     for number in range(len(step.extenders)) if extenders is None else extenders:
         mine = where(block, block.proposers == number)
         if len(mine):
@@ -59,10 +62,10 @@ def intersect(
     filters: Sequence[Filter] = (),
     order: NDArray[np.int64] | None = None,
 ) -> Proposals:
-    """Keep the candidates that extenders hold, excluders do not hold and filters allow; prefixes without any are dropped.
+    """Keep the candidates that all extenders hold, no excluder holds and all filters allow; drop prefixes without any.
 
-    Neighbours (in `order`, if one is given) with the same segment and the same keys keep the same candidates. These are found
-    once, and shared again.
+    Neighbours with the same segment and the same keys keep the same candidates, which are found once and shared. `order` says
+    in which order prefixes are neighbours, if not in their own.
     """
     if not (extenders or excluders or filters):
         return block
@@ -85,7 +88,7 @@ def intersect(
 def count_intersection(
     step: BoundStep, block: Proposals, extender: BoundExtender, order: NDArray[np.int64] | None = None
 ) -> int:
-    """Return how many candidates `intersect` would keep for one extender, without copying them."""
+    """Return how many candidates `intersect` with one extender would keep, without copying them."""
     order, firsts = _runs(block, order, set(extender.reads))
     found = block.view(order[firsts])
     counts = extender.count_common(found, step.limits(found.prefixes), step.marks)
@@ -93,7 +96,7 @@ def count_intersection(
 
 
 def flatten(step: BoundStep, block: Proposals) -> Codes:
-    """Return the extended prefixes that the late filters allow: those that drop at most one candidate of a prefix each."""
+    """Return the extended prefixes that the late filters allow."""
     extended = block.flattened()
     for f in step.late_filters:
         extended = np.compress(f.allows(extended[-1], extended), extended, axis=1)
@@ -101,21 +104,21 @@ def flatten(step: BoundStep, block: Proposals) -> Codes:
 
 
 def count_flattened(step: BoundStep, block: Proposals) -> int:
-    """Return how many prefixes `flatten` would give."""
+    """Return how many prefixes `flatten` would return."""
     if not step.late_filters:
         return block.tuples
     return int(count_differing(block.prefixes, np.array([f.position for f in step.late_filters]), *block.segments))
 
 
 def check(checks: Sequence[tuple[BoundExtender, bool]], prefixes: Codes) -> Codes:
-    """Keep the prefixes for which each wholly bound atom holds (or, negated, does not)."""
+    """Keep the prefixes for which each atom, all of whose attributes are bound, holds (or does not, if it is negated)."""
     for extender, wanted in checks:
         prefixes = np.compress(extender.holds(prefixes) == wanted, prefixes, axis=1)
     return prefixes
 
 
 def _runs(block: Proposals, order: NDArray[np.int64] | None, reads: set[int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the order, and which of its prefixes differ from the one before in their segment or in what is read of them."""
+    """Return the order, and which prefixes differ from their predecessor in their segment or at the positions in `reads`."""
     order = np.arange(len(block)) if order is None else order
     firsts = np.ones(len(block), np.bool_)
     first_of_runs(block.prefixes.take(order, axis=1), np.array(sorted(reads), np.int64), firsts)

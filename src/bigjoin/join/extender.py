@@ -1,7 +1,7 @@
-"""An extender: an atom seen from a step. It counts, proposes and intersects the extensions of prefixes.
+"""An extender: an atom in its role in a step. It counts, proposes and intersects the extensions of prefixes.
 
-The attributes of the atom that are bound form a key, and the key's sorted list holds the extensions of the new attribute. All
-three verbs read lists cut to the same bounds, which symmetry restrictions and equalities put on the new attribute's code.
+The bound attributes of the atom are a key, and the key's sorted list holds the extensions: values of the new attribute. All
+three verbs read the part of the list within the bounds that symmetry restrictions and equalities set for the new attribute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bigjoin.kernels.intersect import count_intersections, exclude_extensions, i
 from bigjoin.kernels.lists import list_starts
 
 Limits: TypeAlias = tuple[Codes, Codes]
-"""For each prefix the code that extensions begin with, and the one that they end before; an empty array is no bound."""
+"""For each prefix a lower bound on extensions (included) and an upper bound (excluded); an empty array means no bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +31,30 @@ class BoundExtender:
     key: tuple[int, ...]
     value: int
     after: After | None = None
-    """Which part of a list counts, if it holds only the tuples of a delta that come after the seed's."""
+    """Restricts the tuples of a delta to those that come after the seed's tuple."""
 
     def count(self, number: int, block: Counts, limits: Limits) -> None:
-        """Lower the counts of prefixes that have fewer extensions here, and name `number` as their proposer."""
+        """Lower the counts of prefixes that have fewer extensions here, and record `number` as their proposer."""
         count_extensions(*self._lists(block), *limits, number, block.counts, block.proposers)
 
     def propose(self, block: Counts, limits: Limits) -> Proposals:
-        """Return each prefix with its extensions, which stay where they lie: nothing is copied."""
+        """Return each prefix with its extensions, which are not copied."""
         begins = np.empty(len(block), np.int64)
         list_starts(*self._lists(block), limits[0], begins)
         return Proposals(block.prefixes, begins + block.starts, block.counts, self.trie.values)
 
     def intersect(self, block: Proposals, limits: Limits, marks: NDArray[np.uint8]) -> None:
-        """Shorten each segment to the candidates that the list of its prefix holds."""
+        """Reduce each segment to the candidates that the list of its prefix holds."""
         intersect_extensions(*self._lists(block), *limits, marks, *block.segments)
 
     def count_common(self, block: Proposals, limits: Limits, marks: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Return how many candidates of each segment `intersect` would keep, leaving the segments as they are."""
+        """Return how many candidates of each segment `intersect` would keep, without changing the segments."""
         counts = np.empty(len(block), np.int64)
         count_intersections(*self._lists(block), *limits, marks, *block.segments, counts)
         return counts
 
     def exclude(self, block: Proposals, limits: Limits) -> None:
-        """Shorten each segment to the candidates that the list of its prefix does not hold, as a negated atom asks."""
+        """Reduce each segment to the candidates that the list of its prefix does not hold: the atom is negated."""
         lower, upper = limits
         if self.after is not None:
             mine = self.after.lower(block.prefixes)
@@ -62,13 +62,13 @@ class BoundExtender:
         exclude_extensions(*self._lists(block), lower, upper, *block.segments)
 
     def holds(self, prefixes: Codes) -> NDArray[np.bool_]:
-        """Tell for each prefix, which binds the whole atom, whether the relation holds it."""
+        """Tell for each prefix, which binds all attributes of the atom, whether the relation has its tuple."""
         found = self.trie.contains([prefixes[k] for k in (*self.key, self.value)])
         return found if self.after is None else found & (prefixes[self.value] >= self.after.lower(prefixes))
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """The positions of a prefix that decide which list is read, and which part of it."""
+        """The positions of a prefix that determine which list is read, and which part of it."""
         return self.key if self.after is None else (*self.key, *self.after.seed)
 
     def nodes(self, prefixes: Codes) -> NDArray[Any]:

@@ -1,8 +1,8 @@
-"""Generic Join on one worker: the dataflow of a plan in which nothing travels, and which step of it runs next.
+"""Generic Join on one worker: the dataflow of a plan in which nothing travels.
 
-The deepest step with B' proposals waiting runs; where none has that many, seeds are read; where no seeds are left, the deepest
-step with anything waiting is flushed. A step runs on at most B' proposals, so at most 2 B' prefixes wait at any step and memory
-is O(m B') whatever the output (section 3.1 of the paper), while batches stay full.
+The deepest step with B' proposals waiting goes next. If no step has that many, seeds are read; if no seeds are left, the
+deepest step with anything waiting is flushed. A batch has at most B' proposals, so at most 2 B' prefixes wait at any step and
+memory is O(m B') however large the output is (section 3.1 of the paper), while batches stay full.
 
 `Batched` executes a plan this way: patterns whose loops would be too large to compile, and small epochs.
 """
@@ -26,29 +26,21 @@ from bigjoin.query.plan import Plan
 
 
 class TooManyPrefixesError(Exception):
-    """A run was given up: it has come to more prefixes than it was allowed."""
+    """A join was abandoned because it had more prefixes than allowed."""
 
 
 class GenericJoin:
-    """A run of a plan over ranges of seeds: its queues, what it has found, and what it did (`tally`)."""
+    """An execution of a plan over ranges of seeds: its queues, the matches found, and its `tally`."""
 
     is_full = False
 
-    def __init__(
-        self,
-        plan: BoundPlan,
-        *,
-        counting: bool,
-        batch_size: int = BATCH_SIZE,
-        max_prefixes: float = inf,
-        progress: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self.plan, self.batch_size, self.max_prefixes, self.progress = plan, batch_size, max_prefixes, progress
+    def __init__(self, plan: BoundPlan, *, counting: bool, batch_size: int = BATCH_SIZE, max_prefixes: float = inf) -> None:
+        self.plan, self.batch_size, self.max_prefixes = plan, batch_size, max_prefixes
         self.dataflow = DataflowPrimitive(plan, self, OneWorker(plan), counting=counting, batch_size=batch_size)
         self.queues = [Queue(batch_size) for _ in plan.steps]
         self.found: list[Codes] = []
         self.peak = 0
-        """Most prefixes that waited at one step."""
+        """The largest number of prefixes that waited at one step."""
 
     @property
     def tally(self) -> Tally:
@@ -68,35 +60,34 @@ class GenericJoin:
             self.found.clear()
 
     def _batches(self, ranges: Iterable[tuple[int, int]]) -> Iterator[None]:
-        """Run batch after batch."""
+        """Execute batch after batch, and yield after each."""
         for read, prefixes in read_seeds(self.plan.seed, ranges, self.batch_size):
             self.tally.candidates[0] += read
-            self.progress(read)
-            self._run(self.dataflow.seed(prefixes))
+            self._finish(self.dataflow.seed(prefixes))
             yield
             yield from self._flush(self.batch_size)
         yield from self._flush(1)
 
-    def _flush(self, enough: int) -> Iterator[None]:
-        """Run the deepest step where enough proposals wait, until there is none."""
-        while ready := [step for step, queue in enumerate(self.queues) if queue.proposals >= enough]:
-            self._run(self.dataflow.propose(ready[-1], 0, self.queues[ready[-1]].take()))
+    def _flush(self, least: int) -> Iterator[None]:
+        """Execute the deepest step where at least so many proposals wait, until there is none."""
+        while ready := [step for step, queue in enumerate(self.queues) if queue.proposals >= least]:
+            self._finish(self.dataflow.propose(ready[-1], 0, self.queues[ready[-1]].take()))
             yield
 
-    def _run(self, moves: Travels) -> None:
-        for _ in moves:
+    def _finish(self, travels: Travels) -> None:
+        for _ in travels:
             raise AssertionError("nothing travels with one worker")
         if sum(self.tally.prefixes[:-1]) > self.max_prefixes:
             raise TooManyPrefixesError
 
     def wait(self, step: int, stop: int, block: Counts, keys: Codes | None) -> None:
-        """Keep prefixes until their step runs."""
+        """Keep prefixes until their step goes next."""
         del stop, keys
         self.queues[step].put(block)
         self.peak = max(self.peak, self.queues[step].prefixes)
 
     def match(self, matches: Codes) -> None:
-        """Keep matches until somebody takes them."""
+        """Keep matches until `matches` yields them."""
         self.found.append(matches)
 
 
@@ -116,21 +107,21 @@ class Queue:
         self.prefixes += len(block)
 
     def take(self) -> Counts:
-        """Remove and return a batch. What arrived meanwhile is cut into batches when those before it are gone."""
+        """Remove and return a batch. What has arrived is cut into batches once all earlier batches are gone."""
         batch = next(self._front, None)
         if batch is None:
             self._front, self._arrived = join(self._arrived).batches(self.batch_size), []
             batch = next(self._front)
         self.proposals -= batch.proposals
-        self.prefixes -= int(np.count_nonzero(batch.starts == 0))  # the later pieces of a list that was cut begin further on
+        self.prefixes -= int(np.count_nonzero(batch.starts == 0))  # later pieces of a list that was cut start beyond 0
         return batch
 
 
 class Batched:
-    """A plan bound to an index, which counts and lists as compiled loops do; its seeds are the tuples of the first atom.
+    """A plan bound to an index, with the interface of compiled loops; its seeds are the tuples of the first atom.
 
-    A count that comes to more than `max_prefixes` before the last step is given up: TooManyPrefixesError. The last `tails`
-    attributes are given as lists, of one value each.
+    Counting raises TooManyPrefixesError beyond `max_prefixes` prefixes before the last step. The last `tails` attributes are
+    listed as tails, with one value for each prefix.
     """
 
     def __init__(self, plan: Plan, index: ReadableIndex, *, max_prefixes: float = inf, tails: int = 0) -> None:
@@ -143,7 +134,7 @@ class Batched:
         return [(first, last, 0, 0) for first, last in equal_ranges(self.plan, parts)]
 
     def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
-        """Return the count for some ranges of seeds, and report progress after each."""
+        """Return the count for ranges of seeds, and report progress after each."""
         join = GenericJoin(self.plan, counting=True, max_prefixes=self.max_prefixes)
         for first, last, *_ in ranges:
             join.count([(first, last)])

@@ -1,8 +1,8 @@
-"""Comparisons of properties over arrays by code: masks of what satisfies a constant, and integers in the order of values.
+"""Comparisons of properties, as arrays indexed by code: masks of what satisfies a constant, and integers in value order.
 
-Only codes travel through a join; here a column of values becomes something that kernels can compare. A NULL or a NaN
-satisfies no comparison, not even `!=`. Integers, decimals and times compare exactly whatever their types; a decimal and a
-float are compared as floats.
+Only codes travel through a join, so columns of values become arrays that kernels can compare. A NULL or a NaN satisfies no
+comparison, not even `!=`. Integers, decimals and times compare exactly, whatever their types; a decimal and a float compare as
+floats.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def satisfying(column: Column, op: str, bound: Any) -> Mask:
     below, above = _neighbours(bound, values.dtype)
     if operator.symmetric and below != above:  # no value equals the constant
         return present & (not operator.reflexive)
-    # No value lies between the neighbours, so each operator can use the one that makes it exact.
+    # No value lies between the two neighbours of the constant, so each operator compares with the one that makes it exact.
     return present & compared(operator, values, above if operator.is_less != operator.reflexive else below)
 
 
 def joint_keys(left: Column, right: Column) -> tuple[SortKeys, SortKeys]:
-    """Return integers by code that compare as the values of two columns of one kind do; those of NULLs are arbitrary."""
+    """Return integers by code that compare like the values of two columns of one kind; those of NULLs are arbitrary."""
     if right is left:
         keys = joint_keys(left, left[:0])[0]
         return keys, keys
@@ -68,12 +68,12 @@ def joint_keys(left: Column, right: Column) -> tuple[SortKeys, SortKeys]:
 
 
 def presence(column: Column) -> Mask:
-    """Tell for each code whether it has a value, neither NULL nor NaN."""
+    """Tell for each code whether it has a value that is neither NULL nor NaN."""
     return _numbers(column)[1] if pa.types.is_floating(column.type) else _numpy(column.is_valid())
 
 
 def _numbers(column: Column) -> tuple[NDArray[Any], Mask]:
-    """Return numbers, times or truth values as floats or 64-bit integers (or Python's, if too large), and their presence."""
+    """Return numbers, times or booleans as floats or 64-bit integers (Python's if too large), and which are present."""
     present = _numpy(column.is_valid())
     if pa.types.is_floating(column.type):
         values = _numpy(column.cast(pa.float64()).fill_null(0.0))
@@ -100,7 +100,7 @@ def _unscaled(piece: pa.Array, wide: pa.DataType) -> pa.Array:
 
 
 def _neighbours(bound: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """Return the largest value of a type that is at most a constant, and the smallest that is at least the constant."""
+    """Return the largest value of a type that is at most a constant, and the smallest that is at least that constant."""
     if isinstance(bound, float) and isinf(bound):
         return bound, bound
     if dtype != np.float64:
@@ -113,7 +113,7 @@ def _neighbours(bound: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 
 def _scaled(values: NDArray[Any], factor: Fraction) -> NDArray[Any]:
-    """Return integers in a finer unit, as Python's where they would overflow."""
+    """Return integers in a finer unit, as Python integers if they would overflow."""
     times = int(factor)
     if times == 1 or not len(values):
         return values
@@ -122,7 +122,7 @@ def _scaled(values: NDArray[Any], factor: Fraction) -> NDArray[Any]:
 
 
 def _as_floats(values: NDArray[Any], each: Fraction) -> NDArray[Any]:
-    """Return values as floats, except integers that floats cannot tell apart: these stay as they are."""
+    """Return values as floats, except integers that floats cannot represent exactly: these are returned unchanged."""
     if each != 1:
         return values.astype(np.float64) * float(each)
     exact = values.dtype == np.int64 and (not len(values) or max(-int(values.min()), int(values.max())) <= _MAX_EXACT_FLOAT)
@@ -130,7 +130,7 @@ def _as_floats(values: NDArray[Any], each: Fraction) -> NDArray[Any]:
 
 
 def _ordered_bits(values: NDArray[np.float64]) -> SortKeys:
-    """Return integers in the order of floats: all bits of a negative one but the sign are inverted."""
+    """Return integers in the order of floats: for negative floats, all bits except the sign are inverted."""
     bits = (values + 0.0).view(np.int64)  # adding zero makes -0.0 equal to 0.0
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
@@ -143,7 +143,7 @@ def _joint_ranks(left: Column, right: Column) -> tuple[SortKeys, SortKeys]:
     if not len(encoded):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     values = encoded.chunks[-1].dictionary
-    ranks = np.zeros(len(values) + 1, np.int64)  # the last is that of NULL
+    ranks = np.zeros(len(values) + 1, np.int64)  # the last rank is for NULL
     ranks[pc.sort_indices(values).to_numpy(zero_copy_only=False)] = np.arange(len(values))
     codes = [_numpy(chunk.indices.fill_null(len(values))) for chunk in encoded.chunks]
     keys = ranks[np.concatenate(codes)]

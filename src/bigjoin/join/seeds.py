@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundPlan, BoundSeed
-from bigjoin.join.blocks import Counts
+from bigjoin.join.blocks import Prefixes
+from bigjoin.join.extend import fewest_extensions
 
 SAMPLED_SEEDS = 1 << 20
-"""Seeds that are looked at to estimate where the work lies."""
+"""Seeds that are sampled to estimate where the work lies."""
 
 
 def read_seeds(seed: BoundSeed, ranges: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, Codes]]:
@@ -25,7 +26,7 @@ def read_seeds(seed: BoundSeed, ranges: Iterable[tuple[int, int]], size: int) ->
 
 
 def equal_ranges(plan: BoundPlan, parts: int) -> list[tuple[int, int]]:
-    """Cut the seeds into at most `parts` ranges of about equal work: a seed costs one, and its proposals at the first step."""
+    """Cut the seeds into at most `parts` ranges of about equal work: a seed costs one, plus its proposals at the first step."""
     first, last = plan.seed.positions
     if last <= first:
         return []
@@ -35,36 +36,28 @@ def equal_ranges(plan: BoundPlan, parts: int) -> list[tuple[int, int]]:
     work = np.ones(len(positions))
     if plan.steps:
         prefixes, kept = decide(plan.seed, positions)
-        work += fewest_extensions(plan, prefixes).counts * kept
+        work += fewest_extensions(plan.steps[0], Prefixes(prefixes)).counts * kept
     total = np.cumsum(work)
     cuts = positions[np.searchsorted(total, total[-1] * np.arange(1, parts) / parts)]
     bounds = np.unique(np.concatenate([[first], cuts, [last]]))
     return [(int(a), int(b)) for a, b in pairwise(bounds)]
 
 
-def fewest_extensions(plan: BoundPlan, prefixes: Codes, step: int = 0) -> Counts:
-    """Return prefixes counted by all extenders of a step, those without extensions included."""
-    counted, limits = Counts.none(prefixes), plan.steps[step].limits(prefixes)
-    for number, extender in enumerate(plan.steps[step].extenders):
-        extender.count(number, counted, limits)
-    return counted
-
-
 def prefixes_of(seed: BoundSeed, positions: NDArray[np.int64]) -> Codes:
-    """Return the prefixes of tuples that satisfy what the seed's attributes decide by themselves."""
+    """Return the prefixes of those tuples that satisfy the seed's conditions."""
     prefixes, kept = decide(seed, positions)
     return prefixes if kept.all() else np.compress(kept, prefixes, axis=1)
 
 
 def decide(seed: BoundSeed, positions: NDArray[np.int64]) -> tuple[Codes, NDArray[np.bool_]]:
-    """Return the prefixes of tuples, and which of them satisfy what the seed's attributes decide by themselves."""
+    """Return the prefixes of tuples, and which of them satisfy the seed's conditions."""
     columns = seed.extender.trie.tuples(positions)
     prefixes = np.stack([columns[c] for c in seed.columns], dtype=seed.code_type, casting="unsafe")
     kept = np.ones(len(positions), np.bool_)
     for a, b in seed.repeats:
         kept &= columns[a] == columns[b]
     for codes, condition in zip(prefixes, seed.conditions, strict=True):
-        lower, upper = condition.window.bounds(prefixes)
+        lower, upper = condition.bounds.limits(prefixes)
         kept &= codes >= lower if len(lower) else True
         kept &= codes < upper if len(upper) else True
         for f in condition.filters:

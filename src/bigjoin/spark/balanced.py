@@ -1,8 +1,8 @@
-"""The balanced strategy: no index has a place of its own, and each worker gets the same work, under any skew.
+"""The balanced strategy: nothing has an owner, and each worker gets the same work under any skew.
 
-This is the paper's BiGJoin-S (section 3.4). A round is one batch of a step: every worker reads its deal of the ranges
-that wait, and looks up what the three verbs need (`dataflow/managed.py`). Each exchange of lookups is two of Spark's, to the
-workers that answer and back. Between the two, what a worker manages lies in a file.
+This is the paper's BiGJoin-S (section 3.4). A round is one batch of a step: every worker reads its deal of the ranges that
+wait, and looks up what the three verbs need (`dataflow/managed.py`). Each exchange of lookups is two exchanges of Spark: to the
+workers that answer, and back. Between the two, what a worker manages is kept in a file.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from bigjoin.spark.round_stats import RoundStats
 from bigjoin.spark.rounds import LIMITED_PROPOSALS, STREAMED_PROPOSALS, InRounds, Rounds
 
 STATE = -2
-"""In the place of an index's number: the file of what a worker manages, on its way to that worker."""
+"""The visit of a row that tells a worker which file holds what it manages; other visits are the numbers of indices."""
 
 MAX_BATCH_CANDIDATES = 1 << 26
-"""Candidates of a batch at most, if nobody says B': they take some 25 bytes each on disk, in each exchange."""
+"""The most candidates of a batch with the default B'. Each takes some 25 bytes on disk in each exchange."""
 
 ROW_REQUESTS = 1 << 20
-"""Requests of one row at most: some 8 MB. A multiple of eight, as answers that are bits are put together byte by byte."""
+"""The most requests in one row: some 8 MB. A multiple of eight, as answers of single bits are joined byte by byte."""
 
 
 class Balanced(InRounds):
-    """Nothing has an owner: work is dealt evenly, and workers look up what they have to know."""
+    """Nothing has an owner: work is dealt evenly, and workers look up what they need."""
 
     def batch_size(self, workers: int) -> int:
-        """Return B' for so many workers, if nobody says another: a batch of all of them fits on the disk."""
+        """Return the default B': a batch of all workers has to fit on the disk."""
         return min(EXCHANGE_BATCH_SIZE, max(1, MAX_BATCH_CANDIDATES // workers))
 
     def rounds(self, job: Job) -> BalancedRounds:
-        """Return a run of a job."""
+        """Return the rounds of a job."""
         limited = job.limit is not None
         first = LIMITED_PROPOSALS if limited else STREAMED_PROPOSALS if job.streams else job.batch_size * job.workers
         schedule = DealtSchedule(
@@ -65,32 +65,32 @@ class Balanced(InRounds):
 
 @dataclass
 class BalancedRounds(Rounds[DealtSchedule]):
-    """A run of batches, with the figures that theorem 3.4 speaks of."""
+    """The batches of a job, with the figures that theorem 3.4 is about."""
 
     dealt: int = 0
-    """How many candidates one worker had to begin with more than another, at most."""
+    """The largest difference between the candidates that two workers began with."""
     lookups: float | None = None
-    """Requests to a worker in a full batch at most, in units of the larger of B' and their mean; None if none was full."""
+    """The most requests to a worker in a full batch, in units of the larger of B' and their mean; None if none was full."""
     bytes: int = 0
-    """What was on disk at most: ranges that wait, and what workers manage."""
+    """The most bytes on disk: ranges that wait, and what workers manage."""
 
     def exchanges(self, now: Round) -> int:
-        """Return how often something travels in a round: to the workers that answer, and back."""
+        """Return how often rows travel in a round: to the workers that answer, and back."""
         return self._manager(now).stages
 
-    def task(self, job: Job, now: Round) -> Callable[..., RoundTask]:
-        """Return what makes a task of a round."""
-        return partial(BalancedTask, job, now)
+    def task(self, now: Round) -> Callable[[int], RoundTask]:
+        """Return a function that makes a task of a round."""
+        return partial(BalancedTask, self.job, now)
 
     def labels(self, stats: RoundStats, now: Round) -> list[dict[str, Any]]:
-        """Return the round, what was dealt to a worker, and the lookup, for each exchange and for the deal."""
+        """Return the round, what a worker was dealt, and the lookup, for each exchange and finally for the deal."""
         manager = self._manager(now)
         verbs = [exchange[0][0].verb for exchange in manager.exchanges]
         kinds = [what for verb in verbs for what in (verb, f"{verb} answers")][: manager.stages]
         return [{"round": stats.rounds, "dealt": now.size / self.job.workers, "of": kind} for kind in (*kinds, "deal")]
 
     def observe(self, now: Round, receipts: Sequence[Receipt], loads: NDArray[np.int64]) -> None:
-        """Note how even a batch was, what it asked, and what lay on disk."""
+        """Record how even a batch was, how many requests it made, and what was on disk."""
         begun = [size for receipt in receipts for _, size in receipt.begun]
         self.dealt = max(self.dealt, max(begun, default=0) - min(begun, default=0))
         if now.size == self.schedule.batch:
@@ -117,7 +117,7 @@ class BalancedRounds(Rounds[DealtSchedule]):
         }
 
     def index_tuples(self) -> NDArray[np.int64]:
-        """Return how many entries of all indices that the plan reads each worker has."""
+        """Return how many entries each worker has of all indices that the plan reads."""
         tries, dealing = tries_of(self.job.bound), dealing_of(self.job)
         return sum(
             (entries_of_workers(trie, dealing.of(number)) for number, trie in enumerate(tries)),
@@ -129,17 +129,17 @@ class BalancedRounds(Rounds[DealtSchedule]):
 
 
 class BalancedTask(RoundTask):
-    """A task of a round: its workers ask (in stages with even numbers), or answer."""
+    """A task of a round: its workers ask in even stages and answer in odd ones."""
 
     def __init__(self, job: Job, now: Round, stage: int = 0) -> None:
         super().__init__(job, now, stage)
         self.manager = Manager(job.bound, now.step, dealing_of(job), self.output, counting=job.is_counted)
         self.dealt = np.zeros(job.workers, np.int64)
-        """Ranges of candidates, or of seeds, that each worker was dealt."""
+        """How many ranges of candidates or seeds each worker was dealt."""
         self.begun_with: list[tuple[int, int]] = []
         """Workers, and how many candidates each begins with."""
         self.states: list[tuple[str, int]] = []
-        """Files of what workers manage, and their bytes."""
+        """Files with what workers manage, and their bytes."""
 
     @property
     def tally(self) -> Tally:
@@ -152,7 +152,7 @@ class BalancedTask(RoundTask):
         return replace(receipt, dealt=dealt, begun=tuple(self.begun_with), states=tuple(self.states))
 
     def begun(self) -> Iterator[Sequence[Row]]:
-        """Read what is dealt to the workers of this task, and ask."""
+        """Read what is dealt to the workers of this task, and make the first requests."""
         for worker in self.job.hosted(self.number):
             before = sum(self.tally.candidates)
             self.dealt[worker], state = begin(self.manager, self.now.work[worker])
@@ -161,7 +161,7 @@ class BalancedTask(RoundTask):
                 yield from self._asked(worker, state)
 
     def arrived(self, rows: Iterator[Arrival]) -> Iterator[Sequence[Row]]:
-        """Answer what arrives, or go on with the answers."""
+        """Answer requests, or continue with answers."""
         yield from self._answered(rows) if self.stage % 2 else self._advanced(rows)
 
     def _answered(self, rows: Iterator[Arrival]) -> Iterator[Sequence[Row]]:
@@ -177,7 +177,7 @@ class BalancedTask(RoundTask):
 
     def _advanced(self, rows: Iterator[Arrival]) -> Iterator[Sequence[Row]]:
         for worker, mine in groupby(rows, key=lambda row: row.source):
-            file, *said = mine  # of all that a worker receives, its state comes first
+            file, *said = mine  # the row with the worker's state has the smallest sequence number
             if not self.output.is_full:
                 managed = Managed.of(unpack_arrays(Path(file.payload.to_pybytes().decode()).read_bytes()))
                 state = self.manager.advance(self.stage // 2 - 1, managed, _answers(said))
@@ -185,9 +185,9 @@ class BalancedTask(RoundTask):
                     yield from self._asked(worker, state)
 
     def _asked(self, worker: int, state: Managed) -> Iterator[Sequence[Row]]:
-        """Give the row that tells a worker itself where its state is, and those that carry its requests.
+        """Give the row that tells a worker where its own state is, and the rows that carry its requests.
 
-        The state is written first: if it cannot be, no request travels whose answer nobody could use.
+        The state is written first: if that fails, no requests are sent whose answers could not be used.
         """
         if not state.is_last:
             path = Path(self.job.folder) / f"{uuid.uuid4().hex}.state"
@@ -205,12 +205,12 @@ class BalancedTask(RoundTask):
 
 
 def dealing_of(job: Job) -> Dealing:
-    """Return how a job's lookups are dealt; the salt is that of this run."""
+    """Return how a job's lookups are dealt. The salt comes from the job's random name."""
     return Dealing(job.workers, job.tasks, salt=int(job.name[:12], 16))
 
 
 def _answers(rows: list[Arrival]) -> Answers:
-    """Return what rows say, the pieces of each task put together."""
+    """Return the answers in rows, with the pieces of each task joined."""
     pieces: dict[tuple[int, int], list[Arrays]] = defaultdict(list)
     for row in rows:
         pieces[row.visit, row.sequence >> 32].append(unpack_arrays(row.payload))

@@ -1,7 +1,8 @@
-"""Which strategy `auto` takes, and why: the whole index for every task while a machine has room for it, else by skew.
+"""Which strategy `auto` chooses, and why: `shared` if a machine has room for the whole index, otherwise by skew.
 
-A round takes as long as its busiest worker. So the forecast of the critical path where the index is dealt out, relative to what
-it would be if all had the same to do, is multiplied by what a strategy costs beside `partitioned`, and the least product wins.
+A round takes as long as its busiest worker. For each strategy that deals the index out, the forecast critical path, as a
+multiple of what it would be with equal work for all, is multiplied by what the strategy costs relative to `partitioned`. The
+smallest product wins.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from bigjoin.spark.job import worker_count
 from bigjoin.spark.session import parallelism
 
 INDICES_PER_MEMORY = 2
-"""An index is mapped by every task if it fills at most one part in so many of the memory."""
+"""The whole index is mapped by every task if it would fit into the memory this many times."""
 
 HEAVY_LIGHT_COST = 1.2
-"""What heavy-light costs beside partitioned, in seconds of its tasks: 0.9 to 1.3 in most settings (docs/skew.md)."""
+"""Task seconds of heavy-light relative to partitioned, without skew: 0.9 to 1.3 in most settings (docs/skew.md)."""
 
 BALANCED_COST = 4.0
-"""What balanced costs beside partitioned, in seconds of its tasks: 2 to 8 in most settings (docs/skew.md)."""
+"""Task seconds of balanced relative to partitioned, without skew: 2 to 8 in most settings (docs/skew.md)."""
 
 _UNIT_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
@@ -38,7 +39,7 @@ _UNIT_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 <
 def choose(
     spark: SparkSession | None, index: Index, plan: Callable[[], Plan], workers: int | None = None
 ) -> tuple[StrategyName, str]:
-    """Return the strategy for a plan over an index, and the reason; the plan is made if skew matters."""
+    """Return the strategy for a plan over an index, and the reason; `plan` is called only if skew matters."""
     memory, whose = _memory(spark)
     size = index.own_bytes
     sizes = f"the index has {_shown(size)}, {whose} {_shown(memory)}"
@@ -59,17 +60,17 @@ def by_skew(plan: Plan, index: Index, workers: int) -> tuple[StrategyName, str]:
         "balanced": BALANCED_COST,
     }
     chosen = min(costs, key=lambda name: costs[name])
-    said = f"with {workers} workers, the busiest would get {plain.skew:.1f} times its share where each worker owns a part"
+    why = f"with {workers} workers, the busiest would get {plain.skew:.1f} times its share if each worker owned a part"
     if plain.skew > 1.05:
-        said += f" (most of all the owners of {plain.hottest[1]})"
-    said += f", {spread.skew:.1f} times where hubs are dealt out"
+        why += f" (most of all the owners of {plain.hottest[1]})"
+    why += f", {spread.skew:.1f} times if hubs were dealt out"
     if chosen == "balanced":
-        said += f"; to deal out everything costs {BALANCED_COST:g} times as much, and pays"
-    return chosen, said
+        why += f"; dealing out everything costs {BALANCED_COST:g} times as much, and pays off"
+    return chosen, why
 
 
 def _memory(spark: SparkSession | None) -> tuple[int, str]:
-    """Return the memory of an executor, and whose it is; a session that runs here, or none yet, has this machine's."""
+    """Return the memory of an executor, and whose it is: this machine's if the session is local or has not started yet."""
     master = "local" if spark is None else spark.conf.get("spark.master", "") or ""
     if spark is None or master.startswith("local"):
         return _memory_here(), "this machine"
@@ -79,7 +80,7 @@ def _memory(spark: SparkSession | None) -> tuple[int, str]:
 
 
 def _memory_here() -> int:
-    """Return the memory of this machine, or what its container may use of it."""
+    """Return the memory of this machine, or the limit of its container."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):
@@ -88,7 +89,7 @@ def _memory_here() -> int:
 
 
 def _bytes(text: str, unit: str) -> int:
-    """Return a size as Spark spells it; `unit` is that of a bare number."""
+    """Return the bytes of a size in Spark's notation; `unit` is the unit of a bare number."""
     found = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)b?\s*", text.lower())
     if found is None:
         return 1 << 30

@@ -1,4 +1,4 @@
-"""Count in threads of this process, where that is faster than starting Spark."""
+"""Count in threads of this process, if that is faster than starting Spark."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ COUNT_THREADS = 2
 
 
 def is_small(index: Index) -> bool:
-    """Tell whether an index is so small that counting needs no Spark."""
+    """Tell whether an index is small enough to count without Spark."""
     return sum(relation.tuples for relation in index.statistics.relations.values()) <= MAX_TUPLES_COUNTED_HERE
 
 
 def count_here(index: Index, query: Query) -> int:
-    """Return the number of matches in an index without runs."""
+    """Return the number of matches in an index that has no runs."""
     return sum(_count(index, part) for part in meaning(query, index.statistics))
 
 

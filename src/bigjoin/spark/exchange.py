@@ -1,9 +1,9 @@
-"""The exchange: what tasks send each other travels as rows of a DataFrame, one row a destination.
+"""The exchange: what tasks send each other travels as rows of a DataFrame, one row for each destination.
 
-A row of the JVM costs a microsecond, however large it is. So a task packs what goes to another task into one row: the number
-of that task, and columns of codes as bytes. `repartitionById` moves the row; Spark gives the shuffle, the spilling and the
-recovery. Rows are sorted by who sent them and when before a task looks at them, so a task that runs again packs the same bytes,
-in whatever order its rows came.
+A row costs the JVM a microsecond, however large it is. So a task packs everything for another task into one row: the number
+of that task, and columns of codes as bytes. `repartitionById` moves the row; Spark provides the shuffle, spilling and recovery.
+Rows are sorted by source and sequence before a task reads them, so a task that runs again sends the same bytes, in whatever
+order its rows arrive.
 """
 
 from __future__ import annotations
@@ -17,49 +17,41 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from bigjoin.dataflow.schedule import Round
 from bigjoin.errors import BigjoinError
 from bigjoin.join.dataflow_primitive import Tally
 from bigjoin.spark.job import Job
-from bigjoin.spark.receipts import Failure, Receipt, TaskOutput, encode, failure
+from bigjoin.spark.receipts import Receipt, TaskOutput, failure
 from bigjoin.spark.session import OWN_SESSION
-from bigjoin.spark.tasks import freeze_modules
+from bigjoin.spark.tasks import TaskError, encode, freeze_modules, run_numbered
 
 RECEIPT = -1
-"""In the place of a visit's number: what a task has done, on its way to the driver."""
+"""The visit of a row that carries a receipt to the driver."""
 
 BATCH_BYTES = 16 << 20
-"""Bytes that Spark gives a task at once, about."""
+"""Bytes that Spark passes to a task at once, roughly."""
 
 _SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
     "spark.sql.adaptive.enabled": "false",
 }
 
-ROW = StructType(
-    [
-        StructField("task", IntegerType()),
-        StructField("source", IntegerType()),
-        StructField("sequence", LongType()),
-        StructField("visit", IntegerType()),
-        StructField("payload", BinaryType()),
-    ]
-)
-_ROW = pa.schema(
+ROW = pa.schema(
     [("task", pa.int32()), ("source", pa.int32()), ("sequence", pa.int64()), ("visit", pa.int32()), ("payload", pa.binary())]
 )
+"""The columns of a Row."""
 
 Row: TypeAlias = tuple[int, int, int, int, bytes]
-"""(task, source, sequence, visit, payload): where it goes, who sent it and when, what is to be done, and with what."""
+"""(task, source, sequence, visit, payload): its destination, its sender and number, the visit to make, and the block."""
 
 Stage: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A row that has arrived. Its payload is a view of the batch it came in."""
+    """A row that has arrived. Its payload is a view of the batch that it came in, which has `batch_bytes`."""
 
     source: int
     sequence: int
@@ -69,15 +61,15 @@ class Arrival:
 
 
 class RoundTask(ABC):
-    """A task in one stage of a round: it receives rows, sends rows, and at the end a receipt. Strategies say what it does."""
+    """A task in one stage of a round: it receives rows, and sends rows and finally a receipt. Strategies define its work."""
 
     def __init__(self, job: Job, now: Round, stage: int = 0) -> None:
         self.job, self.now, self.stage = job, now, stage
         self.output = TaskOutput(job)
         self.number = -1
-        """Of this task, once a row has told it."""
+        """The number of this task, known once a row has arrived."""
         self.bytes = 0
-        """Sent to other tasks."""
+        """Bytes sent to other tasks."""
         self.load = np.zeros(job.workers, np.int64)
         """Tuples that each worker will receive."""
         self._earlier: list[bytes] = []
@@ -89,24 +81,23 @@ class RoundTask(ABC):
 
     @abstractmethod
     def begun(self) -> Iterator[Sequence[Row]]:
-        """Give the rows to send after a look at what the round begins with for this task."""
+        """Work on what the round begins with for this task, and give the rows to send."""
 
     @abstractmethod
     def arrived(self, rows: Iterator[Arrival]) -> Iterator[Sequence[Row]]:
-        """Give the rows to send after a look at those that have arrived."""
+        """Work on the rows that have arrived, and give the rows to send."""
 
     def receipt(self) -> Receipt:
         """Return what this task has done."""
-        done = self.output.receipt
-        return done(task=self.number, stage=self.stage, tally=self.tally, bytes_sent=self.bytes, load=self.load)
+        return self.output.receipt(task=self.number, stage=self.stage, tally=self.tally, bytes_sent=self.bytes, load=self.load)
 
     def begin(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Run the first stage, as the task with a number."""
+        """Execute the first stage as the task with a number."""
         self.number = number
         yield from self._sent(self.begun())
 
     def advance(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run a later stage, with the rows of the one before."""
+        """Execute a later stage with the rows of the stage before."""
         yield from self._sent(self.arrived(self._arrivals(batches)))
 
     def _arrivals(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Arrival]:
@@ -121,44 +112,39 @@ class RoundTask(ABC):
                     yield Arrival(source, sequence, visit, payload.as_buffer(), batch.nbytes)
 
     def _sent(self, rows: Iterator[Sequence[Row]]) -> Iterator[pa.RecordBatch]:
-        """Give rows as batches and, at their end, the receipts: of what was done, or of what went wrong."""
-        said: Receipt | Failure
+        """Give rows as batches, followed by the receipts of this stage and earlier ones; an error takes a receipt's place."""
+        report: Receipt | TaskError
         try:
             for some in rows:
                 self.bytes += sum(len(row[-1]) for row in some)
                 yield batch_of(some)
             self.output.close()
-            said = self.receipt()
+            report = self.receipt()
         except (BigjoinError, OSError) as error:
-            said = failure(self.job, error)
+            report = failure(self.job, error)
         finally:
-            with suppress(OSError):  # what went wrong is told already
+            with suppress(OSError):  # the first error is the one to report
                 self.output.close()
-        if self.number >= 0:  # else nothing was sent here
-            told = [*self._earlier, encode(said)]
-            yield batch_of([(self.number, self.number, n, RECEIPT, payload) for n, payload in enumerate(told)])
+        if self.number >= 0:  # otherwise no row has arrived
+            reports = [*self._earlier, encode(report).encode()]
+            yield batch_of([(self.number, self.number, n, RECEIPT, payload) for n, payload in enumerate(reports)])
 
 
 def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Return rows as Spark takes them."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(_ROW)
-    return pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, _ROW, strict=True)], schema=_ROW)
+    """Return rows as one Arrow batch."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(ROW)
+    return pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, ROW, strict=True)], schema=ROW)
 
 
 def exchange(
     spark: SparkSession, tasks: int, begin: Callable[[int], Iterator[pa.RecordBatch]], stages: Sequence[Stage]
 ) -> DataFrame:
-    """Return the rows of the last stage: each task begins with its number, and what it gives travels from stage to stage."""
-
-    def first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from begin(number)
-
-    frame = spark.range(0, tasks, 1, tasks).mapInArrow(_frozen(first), ROW)
+    """Return the rows of the last stage: each task begins with its number, and its rows travel from stage to stage."""
+    columns = from_arrow_schema(ROW)
+    frame = run_numbered(spark, begin, tasks, columns)
     for stage in stages:
         arrived = frame.repartitionById(tasks, "task").sortWithinPartitions("source", "sequence")
-        frame = arrived.mapInArrow(_frozen(stage), ROW)
+        frame = arrived.mapInArrow(_frozen(stage), columns)
     return frame
 
 
@@ -172,10 +158,10 @@ def _frozen(stage: Stage) -> Stage:
 
 @contextmanager
 def exchanging(spark: SparkSession) -> Iterator[SparkSession]:
-    """Give a session for exchanges, over the same cluster; the user's settings are as they were.
+    """Give a session for exchanges on the same cluster, and leave the user's settings unchanged.
 
-    Blocks are large rows, so Spark has to bound what it gives a task at once by bytes; and it need not plan again after each
-    exchange, as there is nothing to adapt.
+    Blocks are large rows, so Spark has to limit what it passes to a task at once by bytes. And replanning after each exchange
+    would only cost time, as there is nothing to adapt.
     """
     if "connect" not in type(spark).__module__:
         session = spark if spark.conf.get(OWN_SESSION, None) else spark.newSession()
@@ -183,7 +169,7 @@ def exchanging(spark: SparkSession) -> Iterator[SparkSession]:
             session.conf.set(name, value)
         yield session
         return
-    # A new session on Spark Connect would not have what the user has sent to the server.
+    # On Spark Connect, a new session would lack the files and packages that the user has sent to the server.
     before = {name: spark.conf.get(name, None) for name in _SETTINGS}
     try:
         for name, value in _SETTINGS.items():

@@ -1,4 +1,4 @@
-"""What went wrong in Spark, as a sentence: an error that a task raised, or a process that is gone."""
+"""Turn Spark's errors into a sentence: an error that a task raised, or a process that was lost."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ _WORKER = re.compile(r"Python worker exited unexpectedly|Python worker failed to
 _SERVER = re.compile(r"RETRIES_EXCEEDED|StatusCode\.UNAVAILABLE|failed to connect to all addresses")
 
 _WORKER_LOST = (
-    "a process that ran one of Spark's tasks was killed or has crashed, most likely for want of memory: run fewer tasks at "
-    "once (the master local[1], for example), take a smaller batch size, or give executors more (spark.executor.memoryOverhead)"
+    "a process that ran one of Spark's tasks was killed or has crashed, most likely because it ran out of memory: run fewer "
+    "tasks at once (with the master local[1], for example), use a smaller batch size, or give executors more memory "
+    "(spark.executor.memoryOverhead)"
 )
 _JVM_LOST = (
-    "Spark's JVM was killed or has crashed, most likely for want of memory: leave it more of the machine's, or let it take "
-    "less (SPARK_DRIVER_MEMORY, which is 4g unless it is set), and start again"
+    "Spark's JVM was killed or has crashed, most likely because it ran out of memory: leave it more of the machine's memory, "
+    "or let it use less (SPARK_DRIVER_MEMORY, which is 4g unless it is set), and start again"
 )
-_SERVER_LOST = "the Spark Connect server does not answer any more: see what its log says, start it again, and connect anew"
+_SERVER_LOST = "the Spark Connect server no longer answers: check its log, start it again, and reconnect"
 
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Raise what goes wrong in Spark as an error of ours, where it is one or we know what it means."""
+    """Raise an error from Spark as a BigjoinError, if a task raised one or the cause is known."""
     try:
         yield
     except BigjoinError:
@@ -40,10 +41,10 @@ def told() -> Iterator[None]:
 
 
 def meaning(error: BaseException) -> BigjoinError | None:
-    """Return the error of ours that one of Spark's stands for: one that a task raised, or that a process is gone."""
+    """Return the BigjoinError that an error from Spark stands for: one that a task raised, or a lost process."""
     said = str(error)
     if ours := _OURS.findall(said):
-        name, message = ours[-1]  # what was raised last is what was to be told
+        name, message = ours[-1]  # the error raised last is the one for the user
         kind = getattr(errors, name, None)
         return (kind if isinstance(kind, type) and issubclass(kind, BigjoinError) else BigjoinError)(message.strip())
     if _WORKER.search(said):
@@ -54,7 +55,7 @@ def meaning(error: BaseException) -> BigjoinError | None:
 
 
 def _is_lost_jvm(error: BaseException | None) -> bool:
-    """Tell whether py4j could not reach the JVM, which it finds out in several ways, one after another."""
+    """Tell whether py4j could not reach the JVM, which shows as one of several errors in a chain."""
     while error is not None:
         if isinstance(error, Py4JNetworkError):
             return True
@@ -65,7 +66,7 @@ def _is_lost_jvm(error: BaseException | None) -> bool:
 
 
 def _passed(error: BaseException, package: str) -> bool:
-    """Tell whether an error came by way of a package."""
+    """Tell whether an error passed through a package."""
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_globals.get("__name__", "").split(".")[0] == package:

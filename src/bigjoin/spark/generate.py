@@ -24,10 +24,10 @@ from bigjoin.spark.tasks import run_tasks
 ID_KINDS = ("int", "string")
 
 MAX_FILES = 64
-"""A graph has no more files, unless they would be too large. What is in a file does not depend on which task writes it."""
+"""The most files of a graph, unless they would be too large. The contents of a file do not depend on which task writes it."""
 
 MAX_CHUNKS_PER_FILE = 32
-"""Chunks of a file at most."""
+"""The most chunks of a file, which takes precedence over MAX_FILES."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,16 @@ def generate(
     ids: str = "int",
     progress: Callable[[float], None] | None = None,
 ) -> GeneratedGraph:
-    """Write the edges of a graph to a new folder, which is then a source; return what was written.
+    """Write the edges of a graph to a new folder, which can then be used as a source; return what was written.
 
-    Columns are src and dst: integers, or text of equal length such as v000123, whose order is that of the integers.
+    Columns are src and dst: integers, or text of equal length such as v000123, which sorts like the integers.
     """
     require(ids in ID_KINDS, f"ids are {' or '.join(ID_KINDS)}, not {ids!r}")
     check_target(target)
     started = time.perf_counter()
     target = target.absolute()
     staging = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
-    # Tasks write to one folder, and what they report moves to another: a task that still runs elsewhere harms nothing.
+    # Tasks write to one folder, and the files they report move to another: a task that is still running does no harm.
     parts, whole = staging / "parts", staging / "whole"
     try:
         parts.mkdir(parents=True)
@@ -76,20 +76,20 @@ def generate(
 
 
 def check_target(target: Path) -> None:
-    """Raise OutputError if a new folder cannot be made there, before a long run finds out."""
+    """Raise OutputError if the folder cannot be created, before a long run finds out."""
     if target.exists() or target.is_symlink():
         raise OutputError(f"{target} exists; name a folder that does not, or remove it first")
     check_parent(target)
 
 
 def _portions(chunks: int) -> list[tuple[int, int]]:
-    """Return the first chunk of each file, and the first chunk after it."""
+    """Return the range of chunks of each file."""
     step = min(MAX_CHUNKS_PER_FILE, -(-chunks // MAX_FILES))
     return [(first, min(first + step, chunks)) for first in range(0, chunks, step)]
 
 
 def _write_part(family: Family, folder: str, text: bool, portion: tuple[int, int]) -> str:
-    """Write some chunks as one file, a row group each; return its name, which no other attempt of the task uses."""
+    """Write chunks as one file, with a row group for each; return its name, which is different in each attempt of the task."""
     file = f"{uuid.uuid4().hex}.parquet"
     kind = pa.string() if text else pa.int64()
     schema = pa.schema([("src", kind), ("dst", kind)], metadata={"bigjoin.generated": family.describe()})

@@ -1,8 +1,8 @@
-"""What DataFrames of results read: files in scratch folders, kept for as long as a plan may read them.
+"""The files that DataFrames of results read: scratch folders, kept for as long as a plan may read them.
 
-Nobody can tell when that ends but the user. A frame that is derived from a result, a cached one or a view reads the same files,
-and none of them is a Python object that we would see go. So files go with `close`, with the session that could read them, or
-with the process. A small result is part of its frame instead, and leaves nothing behind.
+Only the user knows when that ends. A derived frame, a cached one or a view reads the same files, and none of these is a Python
+object whose end could be observed. So files are removed by `close`, or with the session that could read them, or when the
+process ends. A small result is part of its frame instead, and needs no files.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from weakref import WeakSet
 from pyspark.sql import SparkSession
 
 MAX_UNNOTED_BYTES = 16 << 30
-"""Bytes of results beyond which a note says how to free them."""
+"""Bytes of results beyond which a warning says how to free them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Folder:
-    """The files of one result, which are never written again; and the session that reads them."""
+    """The files of one result, and the session that reads them."""
 
     path: Path
     session: SparkSession
@@ -48,11 +48,11 @@ class Held:
 
     @property
     def bytes(self) -> int:
-        """How much was written to disk and is kept."""
+        """How many bytes on disk are kept."""
         return sum(folder.bytes for folder in self._folders)
 
     def add(self, folder: Path, spark: SparkSession) -> None:
-        """Keep a folder; what was kept for sessions that have ended goes."""
+        """Keep a folder, and remove what is kept for sessions that have ended."""
         for held in list(self._all):
             held.free([folder.session for folder in held._folders if folder.session is not spark and has_ended(folder.session)])
         self._folders.append(_Folder(folder, spark, sum(file.stat().st_size for file in folder.iterdir())))
@@ -65,7 +65,7 @@ class Held:
             )
 
     def free(self, sessions: Sequence[SparkSession] | None = None) -> None:
-        """Remove the files that some sessions read, or all; frames that read them cannot be read any more."""
+        """Remove the files that some sessions read, or all files; frames that need them can no longer be read."""
         for folder in list(self._folders):
             if sessions is None or folder.session in sessions:
                 shutil.rmtree(folder.path, ignore_errors=True)
@@ -73,7 +73,7 @@ class Held:
 
 
 def has_ended(spark: SparkSession) -> bool:
-    """Tell whether a session was stopped."""
+    """Tell whether a session has been stopped."""
     try:
         spark.conf.get("spark.app.name", "")
     except Exception:  # Py4J's or gRPC's: which one depends on the kind of session

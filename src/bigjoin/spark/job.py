@@ -1,4 +1,4 @@
-"""A job in rounds: a plan over an index, dealt to workers. It is all that travels to tasks."""
+"""A job of a strategy that works in rounds: a plan over an index, and its workers. It is all that travels to tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_WORKERS = 1 << 20
 
 @dataclass(frozen=True)
 class Job:
-    """A plan over an index, dealt to workers."""
+    """A plan over an index, and the workers and tasks that execute it."""
 
     plan: Plan
     index: Index | Phase
@@ -32,20 +32,20 @@ class Job:
     batch_size: int
     limit: int | None = None
     output: tuple[str, str] | None = None
-    """The folder and the suffix of the files that matches are written to; without, they are counted."""
+    """The folder and the suffix of the files that matches are written to; None if they are counted."""
     signed: Signed | None = None
-    """How matches are reported, if the plan is that of a delta query."""
+    """How matches are reported, for the plan of a delta query."""
     heavy: Heavy | None = None
-    """The keys that are dealt out over all workers, if some are."""
+    """The keys that are dealt out over all workers, if any."""
     streams: bool = False
-    """Whether matches are read as they are found, so that a round must give a bounded number of them."""
+    """Whether matches are read as they are found, so that a round has to find a limited number of them."""
     folder: str = ""
     """Where prefixes wait: a folder that every task sees."""
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def bound(self) -> BoundPlan:
-        """The plan bound to the index, once in each process."""
+        """The plan bound to the index; each process binds it once."""
         if self.name not in _bound:
             _bound.clear()
             _bound[self.name] = bind(self.plan, self.index)
@@ -58,7 +58,7 @@ class Job:
 
     @property
     def is_counted(self) -> bool:
-        """Whether matches are counted, and not written."""
+        """Whether matches are counted and not written."""
         return self.output is None
 
     @property
@@ -73,11 +73,11 @@ class Job:
 
 
 _bound: dict[str, BoundPlan] = {}
-"""The plan of the job that this process worked on last: the stages of a job arrive as tasks of their own."""
+"""The bound plan of the latest job in this process: each stage of a job arrives as a task of its own."""
 
 
 def worker_count(index: Index, asked: int | None, cores: int) -> int:
-    """Return how many workers there are: as asked for, one for each shard of an index, or some for each core."""
+    """Return the number of workers: as asked for, or one for each shard of the index, or some for each core."""
     many = asked or (index.shards if index.shards > 1 else WORKERS_PER_CORE * cores)
     if many > MAX_WORKERS:
         raise BigjoinError(f"workers is {many}; it must be at most {MAX_WORKERS:,}")

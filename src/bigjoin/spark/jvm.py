@@ -1,8 +1,8 @@
-"""The JVM of a session, started where PySpark's own way of starting it will not do.
+"""Start the JVM of a session in the two cases that PySpark does not handle.
 
-PySpark starts the JVM with every setting as an argument, where other users of the machine can read it; so settings that are
-secrets are left for later, when the two talk to each other. And Hadoop, which Spark asks who the user is, refuses a user
-whom the system does not know, which is ordinary in containers; so there the user is given a name before Spark asks.
+PySpark passes every setting as an argument of the JVM, where other users of the machine can read it, so secret settings are
+withheld until the JVM runs. And Hadoop, which Spark asks for the user's name, refuses a user that the system does not know,
+as is common in containers, so such a user gets a name before Spark asks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SECRET_KEY = re.compile("secret|password|token|access[.]?key|credential", re.IGNORECASE)
-"""Keys whose values are nobody else's business: what Spark redacts by default, and credentials."""
+"""Keys whose values are secret: those that Spark redacts by default, and credentials."""
 
 
 def needs_launch(settings: Mapping[str, str]) -> bool:
@@ -24,7 +24,7 @@ def needs_launch(settings: Mapping[str, str]) -> bool:
 
 
 def launch(settings: Mapping[str, str], home: Path) -> None:
-    """Start the JVM, unless there is one; its user's folder is `home`, if that user has no name."""
+    """Start the JVM, unless it runs already; `home` is the home directory of a user without a name."""
     from pyspark import SparkConf, SparkContext
 
     told = SparkConf(loadDefaults=False).setAll([(key, value) for key, value in settings.items() if not SECRET_KEY.search(key)])
@@ -32,14 +32,14 @@ def launch(settings: Mapping[str, str], home: Path) -> None:
         SparkContext._ensure_initialized(conf=told)
         return
     name = os.environ.setdefault("SPARK_USER", os.environ.get("HADOOP_USER_NAME", f"uid-{os.getuid()}"))
-    with _submit_options(f"-Duser.name={name} -Duser.home={home}"):  # both are ? otherwise, and Ivy wants a path
+    with _submit_options(f"-Duser.name={name} -Duser.home={home}"):  # Java would say "?" for both, and Ivy needs a path
         SparkContext._ensure_initialized(conf=told)
     users = SparkContext._jvm.org.apache.hadoop.security.UserGroupInformation  # type: ignore[union-attr]
     users.setLoginUser(users.createRemoteUser(name))
 
 
 def redacted(text: str, settings: Mapping[str, str]) -> str:
-    """Return a text without the values of settings that are secrets."""
+    """Return a text without the values of secret settings."""
     for key, value in settings.items():
         if SECRET_KEY.search(key) and value:
             text = text.replace(value, "***")

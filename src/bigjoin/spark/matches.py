@@ -1,8 +1,9 @@
-"""Matches as they leave a strategy: which columns they have, and the files that tasks write."""
+"""Matches as they leave a strategy: their columns, and the files that tasks write."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,16 @@ import pyarrow.parquet as pq
 from bigjoin.join.bind import ResultColumn
 
 ARROW_SUFFIX = ".arrow"
-"""The suffix of files that only a DataFrame of ours reads."""
+"""The suffix of files that only bigjoin's own DataFrames read."""
 
 GATHERED_ROWS = 1 << 18
-"""Rows of a group, where matches come in blocks of any size."""
+"""Rows of a row group, if matches come in blocks of any size."""
 
 
 def schema_of(outputs: Iterable[ResultColumn], width: int) -> pa.Schema:
-    """Return the columns of matches of `width` attributes; those beyond are tails, which are lists.
+    """Return the columns of matches: values at positions below `width`, lists at those beyond, which are tails.
 
-    A time is in milliseconds at least, as Parquet has no others.
+    Times in seconds become milliseconds, since Parquet has no seconds.
     """
     fields = []
     for output in outputs:
@@ -32,27 +33,49 @@ def schema_of(outputs: Iterable[ResultColumn], width: int) -> pa.Schema:
 
 
 def in_microseconds(schema: pa.Schema) -> pa.Schema:
-    """Return the columns as Spark has them: its times are in microseconds."""
+    """Return the columns with Spark's types: its times are in microseconds."""
     return pa.schema([(field.name, in_unit(field.type, "us")) for field in schema])
 
 
 def in_unit(kind: pa.DataType, unit: str, only: str | None = None) -> pa.DataType:
-    """Return a type with another unit, if it is a time (in one certain unit) or a list of times."""
+    """Return a type with another unit, if it is a time (`only` in a certain unit, if given) or a list of times."""
     if pa.types.is_list(kind):
         return pa.list_(in_unit(kind.value_type, unit, only))
     return pa.timestamp(unit, kind.tz) if pa.types.is_timestamp(kind) and only in (None, kind.unit) else kind
 
 
 def file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
-    """Return what writes batches of matches to a file: Parquet, CSV without titles, or Arrow."""
+    """Return what writes batches of matches to a file: Parquet, CSV without a header, or Arrow."""
     if suffix == ".csv":
         options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
         return pyarrow.csv.CSVWriter(file, schema, write_options=options)
     return pa.ipc.new_file(str(file), schema) if suffix == ARROW_SUFFIX else pq.ParquetWriter(file, schema)
 
 
+def write_batches(batches: Iterator[pa.RecordBatch], file: Path, suffix: str) -> int:
+    """Write batches to a file, and return how many rows they have; without any batch there is no file."""
+    first, rows = next(batches, None), 0
+    if first is not None:
+        with file_writer(file, first.schema, suffix) as writer:
+            for batch in chain([first], batches):
+                writer.write_batch(batch)
+                rows += batch.num_rows
+    return rows
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """Give batches until they have `limit` rows; all of them if it is None."""
+    left = limit
+    for batch in batches if limit != 0 else ():
+        yield batch if left is None else batch.slice(0, left)
+        if left is not None:
+            left -= min(left, batch.num_rows)
+            if left == 0:
+                return
+
+
 class MatchFile:
-    """A file of matches in the making; rows are gathered until they are worth a group."""
+    """A file of matches that is being written; rows are gathered until they fill a row group."""
 
     def __init__(self, path: Path, schema: pa.Schema, suffix: str) -> None:
         self.path, self.schema = path, schema
@@ -72,7 +95,7 @@ class MatchFile:
             self._write()
 
     def close(self) -> None:
-        """Finish the file, if it is not yet finished."""
+        """Finish the file, unless it is finished already."""
         if not self._closed:
             self._closed = True
             self._write()

@@ -1,7 +1,7 @@
-"""The partitioned strategy: each worker owns the keys that fall to it, in every index, and prefixes travel to the owner.
+"""The partitioned strategy: each key of each index has a worker that owns it, and prefixes travel to the owners.
 
-This is the paper's BiGJoin (sections 3.1 and 3.2). Blocks travel through the exchanges of a step and of the next ones, as far
-as a budget for each step allows; prefixes that reach their proposer when the budget is spent wait there.
+This is the paper's BiGJoin (sections 3.1 and 3.2). Blocks travel through the exchanges of a step and of later steps, as far as
+the budget of each step allows; prefixes that reach their proposer after the budget is spent wait there.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from bigjoin.spark.job import Job
 from bigjoin.spark.rounds import LIMITED_PROPOSALS, STREAMED_PROPOSALS, InRounds, Rounds
 
 ROUND_PROPOSALS = 1 << 26
-"""Proposals of each step in one round: what a Spark job moves, and what waits on disk at each step."""
+"""Proposals of each step in one round, which limits what a Spark job moves and what waits on disk at each step."""
 
 ROW_TUPLES = 1 << 21
-"""Tuples of one row at most, whatever B': some 8 MB."""
+"""The most tuples in one row, whatever B' is: some 8 MB."""
 
 COPIED_SHARE = 1 / 8
-"""A row that is a smaller part of the batch it came in is copied out, as a view would keep the whole batch in memory."""
+"""A row that is less than this share of the batch it came in is copied, as a view would keep the whole batch in memory."""
 
 
 class Partitioned(InRounds):
-    """Each worker owns the keys that fall to it."""
+    """Each key has a worker that owns it."""
 
     def rounds(self, job: Job) -> PartitionedRounds:
-        """Return a run of a job."""
+        """Return the rounds of a job."""
         seeds = seeds_of_tasks(job.bound.seed, job.workers, job.tasks, job.heavy.marks[0] if job.heavy else None)
         limited, first = job.limit is not None, min(ROUND_PROPOSALS, STREAMED_PROPOSALS) if job.streams else ROUND_PROPOSALS
         schedule = OwnedSchedule(
@@ -59,7 +59,7 @@ class Partitioned(InRounds):
 
 @dataclass
 class PartitionedRounds(Rounds[OwnedSchedule]):
-    """A run in which blocks travel to the owners of keys."""
+    """The rounds of a job in which blocks travel to the owners of keys."""
 
     @cached_property
     def itinerary(self) -> Itinerary:
@@ -69,12 +69,12 @@ class PartitionedRounds(Rounds[OwnedSchedule]):
         """Return how often blocks travel in a round at most."""
         return self.itinerary.exchanges(now.step)
 
-    def task(self, job: Job, now: Round) -> Callable[..., RoundTask]:
-        """Return what makes a task of a round; its stages share the allowance."""
-        return partial(PartitionedTask, job, replace(now, allowance=now.allowance // (self.exchanges(now) + 1)))
+    def task(self, now: Round) -> Callable[[int], RoundTask]:
+        """Return a function that makes a task of a round; its stages share the allowance."""
+        return partial(PartitionedTask, self.job, replace(now, allowance=now.allowance // (self.exchanges(now) + 1)))
 
     def index_tuples(self) -> NDArray[np.int64]:
-        """Return how many tuples of the lists that the plan reads each worker owns."""
+        """Return how many tuples each worker owns of the lists that the plan reads."""
         used = [self.job.bound.seed.extender, *self.job.bound.extenders]
         if self.job.heavy is not None:
             return self.job.heavy.tuples_of_workers(used)
@@ -83,7 +83,7 @@ class PartitionedRounds(Rounds[OwnedSchedule]):
 
 
 class PartitionedTask(RoundTask):
-    """A task of a round: it hosts some workers, does what visits ask for, and sends what has to travel further."""
+    """A task of a round: it hosts some workers, makes their visits, and sends what has to travel further."""
 
     def __init__(self, job: Job, now: Round, stage: int = 0) -> None:
         super().__init__(job, now, stage)
@@ -125,12 +125,12 @@ class PartitionedTask(RoundTask):
                         return
 
     def arrived(self, rows: Iterator[Arrival]) -> Iterator[Sequence[Row]]:
-        """Do what visits ask for with the blocks that have arrived."""
+        """Make the visits of the blocks that have arrived."""
         for number, block in self._blocks(rows):
             yield from self._send(self.dataflow.visit(self.visits[number], block))
 
     def _blocks(self, rows: Iterator[Arrival]) -> Iterator[tuple[int, Block]]:
-        """Give blocks; those for the same visit are joined, as long as all that are gathered hold B' tuples at most."""
+        """Give blocks, with those for the same visit joined as long as all gathered blocks hold at most B' tuples."""
         gathered: dict[int, list[Block]] = defaultdict(list)
         tuples: dict[int, int] = defaultdict(int)
         for row in rows:
@@ -146,11 +146,11 @@ class PartitionedTask(RoundTask):
             yield visit, join(gathered.pop(visit))
 
     def _send(self, travelling: Travels) -> Iterator[Sequence[Row]]:
-        """Give the rows that carry blocks to the owners of keys, a row for each task."""
+        """Give the rows that carry blocks to the owners of keys, one or more for each task."""
         hosts = {"workers": self.job.workers, "tasks": self.job.tasks}
         for visit, block in travelling:
             at = self.dataflow.itinerary.place(visit)
-            assert at is not None, "a block that may be anywhere has no need to travel"
+            assert at is not None, "a block that any worker can process does not travel"
             rows = []
             for task, part in route(block, at, **hosts, load=self.load):
                 for piece in pieces(part, ROW_TUPLES):

@@ -1,6 +1,7 @@
-"""How far a job is: tasks note in files how many seeds they have read, and the driver adds these up.
+"""The progress of a job: tasks write to files how many seeds they have read, and the driver adds these up.
 
-An index needs a directory that every executor sees anyway, whereas Spark's own status tracker does not exist on Spark Connect.
+Files, because Spark's own status tracker does not exist on Spark Connect, whereas an index needs a directory that every
+executor sees anyway.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from pathlib import Path
 from bigjoin.spark.session import scratch_directory
 
 PROGRESS_SECONDS = 0.2
-"""Seconds between two notes of a task, and between two readings by the driver."""
+"""Seconds between two writes of a task, and between two reads of the driver."""
 
 
 class Meter:
-    """The side of a task: adds up seeds, and notes the sum now and then."""
+    """Adds up the seeds that a task has read, and writes the sum to a file now and then."""
 
     def __init__(self, folder: str | None, task: int) -> None:
         self.file = Path(folder) / str(task) if folder else None
@@ -37,7 +38,7 @@ class Meter:
 
 @contextmanager
 def watching(seeds: int, progress: Callable[[float], None] | None) -> Iterator[str | None]:
-    """Give the folder for the tasks' notes; until the block ends, call `progress` with the share of seeds that were read."""
+    """Give the folder for the files of tasks; until the block ends, call `progress` with the share of seeds that are read."""
     if progress is None:
         yield None
         return
@@ -46,7 +47,7 @@ def watching(seeds: int, progress: Callable[[float], None] | None) -> Iterator[s
 
     def look() -> None:
         while not finished.wait(PROGRESS_SECONDS):
-            with suppress(OSError, ValueError):  # a note that is being written is read next time
+            with suppress(OSError, ValueError):  # a file that is being written is read next time
                 read = sum(int(file.read_text(encoding="ascii")) for file in folder.iterdir())
                 progress(read / max(1, seeds))
 

@@ -1,9 +1,9 @@
-"""Rows that only Spark can read: DataFrames, and sources on other machines. Tasks read local files themselves."""
+"""Read what only Spark can read: DataFrames, and sources on other machines. Tasks read local files themselves."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
@@ -27,7 +27,7 @@ from bigjoin.storage.arrays import new_file, write_table
 
 _REPLACEMENT = "\ufffd".encode()
 _BLANK_ENDS = r"^[\s\ufeff]+|\s+$"
-"""Blanks around a line, and a byte order mark."""
+"""White space around a line, and a byte order mark."""
 
 
 def read_frame(spark: SparkSession, source: str) -> DataFrame:
@@ -49,9 +49,9 @@ def frame_schema(frame: DataFrame, source: str) -> pa.Schema:
 
 
 def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -> Table:
-    """Write columns of a frame as Arrow files of at most a part's size, from the tasks: rows never come to the driver.
+    """Write columns of a frame as Arrow files of limited size, from the tasks: rows never come to the driver.
 
-    Columns are selected by place, since Spark may not be able to tell their names apart.
+    Columns are selected by place, since Spark may consider two of their names equal.
     """
     whole = frame_schema(frame, source)
     schema = pa.schema([whole.field(name) for name in columns])
@@ -74,7 +74,7 @@ def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -
 def frame_table(
     frame: DataFrame, source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool
 ) -> tuple[Table, DataFrame]:
-    """Return a frame as edges or vertices, and its rows: ids first, then what can be properties."""
+    """Return the table of edges or vertices that a frame holds, and its rows: ids first, then possible properties."""
     names, schema = typed_columns(
         kind, frame.columns, source, lambda name: _arrow_type(frame.schema[name]), columns=columns, properties=properties
     )
@@ -86,7 +86,7 @@ def frame_table(
 
 
 def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Schema) -> list[ScannedChunk]:
-    """Scan a DataFrame, partition by partition, in tasks of its own session: its rows never come to the driver."""
+    """Scan a DataFrame partition by partition, in tasks of its own session: its rows never come to the driver."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark gives times in the session's zone, and text with 32-bit or 64-bit offsets.
@@ -99,7 +99,7 @@ def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Sch
 
 
 def _arrow_type(field: T.StructField) -> pa.DataType:
-    """Return the type of a column in Arrow; one without fields stands for what Arrow does not know."""
+    """Return the type of a column in Arrow; a struct without fields stands for types that Arrow does not have."""
     try:
         return to_arrow_schema(T.StructType([field]), timezone="UTC").field(0).type
     except PySparkException:
@@ -107,7 +107,7 @@ def _arrow_type(field: T.StructField) -> pa.DataType:
 
 
 def _read_text(spark: SparkSession, source: str) -> DataFrame:
-    """Read the two columns that are named like the ends of an edge, or the first two; Spark provides the lines."""
+    """Read the two columns that are named like the ends of an edge, or the first two, from lines that Spark provides."""
     lines = spark.read.text(source).select(F.regexp_replace("value", _BLANK_ENDS, "").alias("line"))
     lines = lines.where((F.col("line") != "") & ~F.col("line").startswith("#") & ~F.col("line").startswith("%"))
     with reading(source):
@@ -118,38 +118,37 @@ def _read_text(spark: SparkSession, source: str) -> DataFrame:
     places = tuple(heading.first.index(name) for name in edge_columns(heading.first) or ()) or (0, 1)
     layout = TextSplit(source, "", heading.separator, places, 2, heading.width)
 
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_modules()
-        for text in map(_text, batches):
-            yield pa.RecordBatch.from_pydict({"found": [encode(layout.look(text, 0, _unreadable(text)))]})
+    def look(text: bytes) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"found": [encode(layout.look(text, 0, _unreadable(text)))]})
 
     with reading(source):
-        pieces = lines.mapInArrow(look, "found string").toArrow()["found"].to_pylist()
+        pieces = _mapped(lines, look, "found string").toArrow()["found"].to_pylist()
     found = reduce(Findings.__add__, (decode(Findings, piece) for piece in pieces), Findings())
     found.check(source, EDGES, heading, lambda fault: _line_number(spark, source, fault.first))
     kind = found.key_type(2)
     typed = replace(layout, schema=pa.schema([("src", kind), ("dst", kind)]))
+    return _mapped(lines, typed.parse, from_arrow_schema(typed.schema))
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+def _mapped(lines: DataFrame, function: Callable[[bytes], Iterator[pa.RecordBatch]], schema: T.StructType | str) -> DataFrame:
+    """Return the rows that a function makes of lines of text."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_modules()
-        for text in map(_text, batches):
-            yield from typed.parse(text)
+        for batch in batches:
+            yield from function("\n".join(batch.column(0).to_pylist()).encode())
 
-    return lines.mapInArrow(read, from_arrow_schema(typed.schema))
-
-
-def _text(lines: pa.RecordBatch) -> bytes:
-    return "\n".join(lines.column(0).to_pylist()).encode()
+    return lines.mapInArrow(run, schema)
 
 
 def _unreadable(text: bytes) -> dict[str, Fault]:
-    """Return the lines that cannot be read; Spark has put a mark in the place of what is not UTF-8."""
+    """Return the lines that cannot be read. Spark has replaced what is not UTF-8 with a replacement character."""
     marked = [line.decode() for line in text.split(b"\n") if _REPLACEMENT in line] if _REPLACEMENT in text else []
     return unreadable(text) | ({"garbled": Fault(len(marked), 0, marked[0])} if marked else {})
 
 
 def _line_number(spark: SparkSession, source: str, line: str) -> str:
-    """Return where a line occurs first: its number and its file."""
+    """Return the number and the file of the first occurrence of a line."""
     with reading(source):
         lines = spark.read.text(source).select(
             F.regexp_replace("value", _BLANK_ENDS, "").alias("line"),
@@ -170,7 +169,7 @@ def _quoted(column: str) -> str:
 
 @contextmanager
 def reading(source: str) -> Iterator[None]:
-    """Turn Spark's errors about a source that it cannot read into one sentence."""
+    """Turn Spark's errors about an unreadable source into one sentence."""
     try:
         yield
     except BigjoinError:

@@ -1,4 +1,4 @@
-"""What a task of a round has done and kept, told to the driver in a receipt when it is over."""
+"""What a task of a round has done and kept, which it reports to the driver in a receipt."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from bigjoin import errors
 from bigjoin.dataflow.schedule import Waiting
 from bigjoin.dataflow.waiting import WaitingFile
 from bigjoin.index.trie import Codes
-from bigjoin.index.typed_json import from_json, to_json
+from bigjoin.index.typed_json import from_json
 from bigjoin.join.blocks import Counts
 from bigjoin.join.dataflow_primitive import Tally
 from bigjoin.kernels.jit import compilations
 from bigjoin.spark.job import Job
 from bigjoin.spark.matches import MatchFile
+from bigjoin.spark.tasks import TaskError
 
 _LASTING_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
-"""Errors of the file system that a task would meet again; others are for Spark to try again."""
+"""Errors of the file system that would happen again; after any other, Spark retries the task."""
 
 
 @dataclass(frozen=True)
@@ -36,39 +37,31 @@ class Receipt:
     task: int
     stage: int
     prefixes: tuple[int, ...]
-    """Of each step, the first entry the seed's."""
+    """The prefixes of each step; the first entry is the seed's."""
     candidates: tuple[int, ...]
     matches: int
-    """Those that were only counted."""
+    """Matches that were counted and not written."""
     parts: tuple[tuple[str, int], ...]
-    """Files of matches, and their rows."""
+    """Files of matches, and how many rows each has."""
     waiting: tuple[Waiting, ...]
     bytes: int
-    """Sent to other tasks."""
+    """Bytes sent to other tasks."""
     load: tuple[tuple[int, int], ...]
-    """Workers, and the tuples that were sent to each."""
+    """Workers, and how many tuples were sent to each."""
     seconds: float
     peak_memory: int
     compiled: int
     """Kernels that had to be compiled."""
     dealt: tuple[tuple[int, int], ...] = ()
-    """Workers, and the ranges that each was dealt, where work is dealt."""
+    """Workers, and how many ranges each was dealt, where work is dealt."""
     begun: tuple[tuple[int, int], ...] = ()
     """Workers, and how many candidates each began with."""
     states: tuple[tuple[str, int], ...] = ()
-    """Files of what workers manage, and their bytes."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What a task could not do, if the user is to know."""
-
-    error: str
-    message: str
+    """Files with what workers manage between exchanges, and their bytes."""
 
 
 class TaskOutput:
-    """What a task of a round keeps: prefixes that wait, and matches, in files of its own."""
+    """What a task of a round keeps in files of its own: prefixes that wait, and matches."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -78,11 +71,11 @@ class TaskOutput:
 
     @property
     def is_full(self) -> bool:
-        """Whether this task alone has found as many matches as are wanted."""
+        """Whether this task has found as many matches as the limit asks for."""
         return self.job.limit is not None and self._matches is not None and self._matches.rows >= self.job.limit
 
     def wait(self, step: int, stop: int, block: Counts, keys: Codes | None) -> None:
-        """Write prefixes to the file of those that wait at a stop."""
+        """Write prefixes to the file of a stop."""
         if (step, stop) not in self._waiting:
             self._waiting[step, stop] = WaitingFile(Path(self.job.folder), step, stop, 0)
         self._waiting[step, stop].put(block, keys)
@@ -103,14 +96,14 @@ class TaskOutput:
                 self._matches.put(columns)
 
     def close(self) -> None:
-        """Finish the files, if they are not yet finished."""
+        """Finish the files, unless they are finished already."""
         for file in self._waiting.values():
             file.close()
         if self._matches is not None:
             self._matches.close()
 
     def receipt(self, *, task: int, stage: int, tally: Tally, bytes_sent: int, load: NDArray[np.int64]) -> Receipt:
-        """Return what is kept, what was done, and what it took."""
+        """Return what the task did, what it keeps, and what that took."""
         for file in self._waiting.values():
             file.waiting.task = task
         return Receipt(
@@ -130,31 +123,25 @@ class TaskOutput:
 
 
 def by_worker(tuples: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return how many tuples each worker has, of those that have any."""
+    """Return the workers that have tuples, and how many each has."""
     busy = np.flatnonzero(tuples)
     return tuple(zip(busy.tolist(), tuples[busy].tolist(), strict=True))
 
 
-def failure(job: Job, error: errors.BigjoinError | OSError) -> Failure:
-    """Return what a task tells of an error, if the user is to know; raise what Spark is to try again."""
+def failure(job: Job, error: errors.BigjoinError | OSError) -> TaskError:
+    """Return an error as a task reports it to the driver; raise it if Spark is to retry the task."""
     if isinstance(error, errors.BigjoinError):
-        return Failure(type(error).__name__, str(error))
+        return TaskError.of(error)
     if error.errno not in _LASTING_ERRORS:
         raise error
     hint = "set BIGJOIN_SCRATCH to a folder that every executor sees, with room for what waits"
-    return Failure("OutputError", f"{errors.reason(error)} (prefixes wait in {job.folder}; {hint})")
-
-
-def encode(said: Receipt | Failure) -> bytes:
-    """Return a receipt as it travels."""
-    return json.dumps(to_json(said)).encode()
+    return TaskError("OutputError", f"{errors.reason(error)} (prefixes wait in {job.folder}; {hint})")
 
 
 def read_receipts(rows: DataFrame) -> list[Receipt]:
-    """Run a job, and return what its tasks say they have done; raise what one of them could not do."""
-    said = [json.loads(payload) for payload in rows.toArrow()["payload"].to_pylist()]
-    for receipt in said:
-        if "error" in receipt:
-            failed = from_json(Failure, receipt)
-            raise getattr(errors, failed.error)(failed.message)
-    return [from_json(Receipt, receipt) for receipt in said]
+    """Run a job, and return the receipts of its tasks; raise the error if one of them reports one."""
+    reports = [json.loads(payload) for payload in rows.toArrow()["payload"].to_pylist()]
+    for report in reports:
+        if "error" in report:
+            raise from_json(TaskError, report).raised()
+    return [from_json(Receipt, report) for report in reports]

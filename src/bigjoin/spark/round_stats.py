@@ -1,4 +1,4 @@
-"""What a run in rounds did: the paper's rounds, communication, load and memory, added up from the receipts of its tasks."""
+"""The stats of a run in rounds: the paper's rounds, communication, load and memory, from the receipts of its tasks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Receipt
+from bigjoin.spark.strategy import task_stats
 
 MAX_REPORTED_LOADS = 1000
-"""Exchanges whose loads are reported one by one."""
+"""The most exchanges whose loads are reported individually."""
 
 
 @dataclass
 class RoundStats:
-    """What a run did, added up from the receipts of its tasks, round by round."""
+    """What a run has done so far, added up from the receipts of its tasks."""
 
     workers: int
     prefixes: list[int]
@@ -30,17 +31,17 @@ class RoundStats:
     bytes: int = 0
     tuples: int = 0
     most_load: int = 0
-    """Tuples that a worker received in a round, at most."""
+    """The most tuples that a worker received in a round."""
     critical_path: int = 0
-    """The most that a worker received, added up over all exchanges."""
+    """The most tuples that a worker received in an exchange, added up over all exchanges."""
     loads: list[dict[str, Any]] = field(default_factory=list)
-    """Tuples that workers received in each of the first exchanges: the most of them, and the mean."""
+    """For each of the first exchanges, the tuples that workers received: the maximum and the mean."""
     peak_memory: int = 0
     compiled: int = 0
     seconds: dict[int, float] = field(default_factory=dict)
     """Seconds of each task, over all rounds."""
     parts: list[tuple[Path, int]] = field(default_factory=list)
-    """Files of matches, and their rows."""
+    """Files of matches, and how many rows each has."""
 
     @classmethod
     def of(cls, job: Job) -> RoundStats:
@@ -48,13 +49,13 @@ class RoundStats:
         return cls(job.workers, [0] * steps, [0] * steps)
 
     def has(self, limit: int | None) -> bool:
-        """Tell whether as many matches are written as are wanted."""
+        """Tell whether at least `limit` matches have been written."""
         return limit is not None and sum(rows for _, rows in self.parts) >= limit
 
     def add(self, receipts: Sequence[Receipt], exchanges: int, labels: Sequence[dict[str, Any]] = ()) -> NDArray[np.int64]:
-        """Add the receipts of a round's tasks; each says how many tuples its stage sent to which worker.
+        """Add the receipts of a round's tasks, and return how many tuples each worker received, exchange by exchange.
 
-        Return what each worker received, exchange by exchange; labels say what these are.
+        `labels` are reported with the loads of each exchange.
         """
         loads: NDArray[np.int64] = np.zeros((exchanges + 1, self.workers), np.int64)
         for receipt in receipts:
@@ -68,7 +69,7 @@ class RoundStats:
             self.parts += [(Path(file), rows) for file, rows in receipt.parts]
             for worker, tuples in receipt.load:
                 loads[receipt.stage, worker] += tuples
-            for worker, tuples in receipt.dealt:  # before the first exchange; after the last nothing is sent
+            for worker, tuples in receipt.dealt:  # the last row is free for these, as nothing is sent after the last exchange
                 loads[-1, worker] += tuples
         self.rounds += 1
         self.exchanges += exchanges
@@ -84,7 +85,7 @@ class RoundStats:
     def report(self, job: Job) -> dict[str, Any]:
         """Return the stats of a run: the paper's rounds, load, communication and memory."""
         attributes = [",".join(job.plan.seed.attributes), *(step.attribute for step in job.plan.steps)]
-        seconds = list(self.seconds.values()) or [0.0]
+        seconds = [self.seconds.get(task, 0.0) for task in range(job.tasks)]
         return {
             "workers": job.workers,
             "rounds": self.rounds,
@@ -98,8 +99,5 @@ class RoundStats:
                 {"attribute": attribute, "prefixes": prefixes, "candidates": candidates}
                 for attribute, prefixes, candidates in zip(attributes, self.prefixes, self.candidates, strict=True)
             ],
-            "tasks": {"count": job.tasks, "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
-            "busy": sum(seconds) / len(seconds) / max(*seconds, 1e-9),
-            "peak_memory": self.peak_memory,
-            "kernels_compiled": self.compiled,
+            **task_stats(seconds, peak_memory=self.peak_memory, compiled=self.compiled),
         }

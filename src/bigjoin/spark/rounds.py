@@ -1,9 +1,9 @@
 """Strategies that work in rounds: one driver, which runs Spark jobs until nothing waits.
 
 A round is one Spark job. Its tasks begin with seeds, or with proposals of prefixes that wait; rows travel through some
-exchanges; prefixes that are not done wait in files. The driver only knows which files there are and how many proposals each
-will make: a schedule decides what the next round takes. A strategy says how it deals work (`schedule`), how many exchanges a
-round has, and what a task does in each stage.
+exchanges; prefixes that are not finished wait in files. The driver knows only which files there are and how many proposals each
+will make, and a schedule decides what the next round takes. A strategy defines the schedule, how many exchanges a round has,
+and what a task does in each stage.
 """
 
 from __future__ import annotations
@@ -32,28 +32,29 @@ from bigjoin.planner import plan
 from bigjoin.spark.exchange import RoundTask, exchange, exchanging
 from bigjoin.spark.held import Held
 from bigjoin.spark.job import Job, worker_count
-from bigjoin.spark.matches import ARROW_SUFFIX, file_writer, in_microseconds
+from bigjoin.spark.matches import ARROW_SUFFIX, in_microseconds, limited, write_batches
 from bigjoin.spark.receipts import Receipt, read_receipts
 from bigjoin.spark.round_stats import RoundStats
 from bigjoin.spark.session import common_directory, parallelism
 from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy
 from bigjoin.spark.stream import publish
+from bigjoin.spark.tasks import run_numbered
 
 LIMITED_PROPOSALS = 1 << 16
-"""Proposals of the first round where a limit asks for few matches; each next one has twice as many."""
+"""Proposals of the first round if there is a limit; each later round has twice as many."""
 
 STREAMED_PROPOSALS = 1 << 20
-"""The same, where matches are read as they are found."""
+"""Proposals of the first round if matches are read as they are found; each later round has twice as many."""
 
 MAX_BYTES_IN_FRAME = 1 << 19
-"""Bytes of a result that is part of its frame, and travels to tasks with it; larger ones are read from files."""
+"""A result of at most this many bytes is part of its frame, and travels to tasks with it; a larger one is read from files."""
 
 _S = TypeVar("_S", bound=Schedule)
 
 
 @dataclass
 class Rounds(Generic[_S]):
-    """One run of a job: its schedule, and what differs from strategy to strategy."""
+    """The execution of one job: its schedule, and what differs between strategies."""
 
     job: Job
     schedule: _S
@@ -63,23 +64,23 @@ class Rounds(Generic[_S]):
         """Return how often rows travel in a round."""
 
     @abstractmethod
-    def task(self, job: Job, now: Round) -> Callable[..., RoundTask]:
-        """Return what makes a task of a round, given its stage. It runs in Spark's tasks, so it holds no more than it needs."""
+    def task(self, now: Round) -> Callable[[int], RoundTask]:
+        """Return a function that makes a task of a round, given its stage. It travels to tasks, so it must not hold `self`."""
 
     @abstractmethod
     def index_tuples(self) -> NDArray[np.int64]:
-        """Return how many tuples of the lists that a plan reads each worker has."""
+        """Return how many tuples each worker has of the lists that the plan reads."""
 
     def labels(self, stats: RoundStats, now: Round) -> list[dict[str, Any]]:
-        """Return what the loads of each exchange are called in the figures."""
+        """Return labels for the loads of each exchange in the stats."""
         del stats, now
         return []
 
     def observe(self, now: Round, receipts: Sequence[Receipt], loads: NDArray[np.int64]) -> None:
-        """Look at what a round did; `loads` are what each worker received, exchange by exchange."""
+        """Take note of what a round did; `loads` says what each worker received, exchange by exchange."""
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures of a run that only this strategy has."""
+        """Return the stats that only this strategy has."""
         return {"waiting": {"prefixes": self.schedule.peak_prefixes, "bytes": self.schedule.peak_bytes}}
 
 
@@ -88,10 +89,10 @@ class InRounds(Strategy):
 
     @abstractmethod
     def rounds(self, job: Job) -> Rounds[Any]:
-        """Return a run of a job."""
+        """Return the rounds of a job."""
 
     def batch_size(self, workers: int) -> int:
-        """Return B' for so many workers, if nobody says another."""
+        """Return the default B' for a number of workers."""
         del workers
         return EXCHANGE_BATCH_SIZE
 
@@ -110,7 +111,7 @@ class InRounds(Strategy):
         return replace(self.run(job, progress=progress), plan_seconds=planned)
 
     def find(self, ask: Ask, held: Held) -> DataFrame:
-        """Find the matches now, and return a DataFrame that reads them: from itself if they are few, else from files."""
+        """Find the matches now, and return a DataFrame with them: a small result is part of it, a large one lies in files."""
         job, folder = self.job(ask), common_directory(self.spark, ask.index.path, "matches")
         files: list[str] | list[bytes]
         try:
@@ -129,7 +130,7 @@ class InRounds(Strategy):
     def write(
         self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
     ) -> tuple[list[PartFile], pa.Schema]:
-        """Write the matches to files in a folder; in pieces, those of a round are published as soon as it is over."""
+        """Write the matches to files in a folder; with `in_pieces`, those of a round are published as soon as it is over."""
         job = self.job(ask)
         return self.write_job(job, folder, suffix, progress=progress, in_pieces=in_pieces), job.schema
 
@@ -138,21 +139,20 @@ class InRounds(Strategy):
     ) -> list[PartFile]:
         """Write the matches of a job to files in a folder, from the tasks, and return the files and their rows.
 
-        With a limit, rounds stop when there are enough, and one file of exactly that many is made of what they found.
+        With a limit, rounds stop once they have found enough matches, and exactly as many as wanted are copied to one file.
         """
+        where = str(folder.absolute())
         if job.limit is None:
-            job = replace(job, output=(str(folder.absolute()), suffix), streams=in_pieces)
-            return self.run(job, progress=progress).parts
-        parts = (
-            self.run(replace(job, output=(str(folder.absolute()), ARROW_SUFFIX)), progress=progress).parts if job.limit else []
-        )
-        first = _first(job, parts, folder, suffix)
-        if in_pieces:
-            publish([file for file, _ in first], folder)
-        return first
+            return self.run(replace(job, output=(where, suffix), streams=in_pieces), progress=progress).parts
+        found = self.run(replace(job, output=(where, ARROW_SUFFIX)), progress=progress).parts
+        first = folder / f"first-{uuid.uuid4().hex}{suffix}"
+        rows = write_batches(limited(chain.from_iterable(_batches(str(file)) for file, _ in found), job.limit), first, suffix)
+        if in_pieces and rows:
+            publish([first], folder)
+        return [(first, rows)] if rows else []
 
     def run(self, job: Job, *, progress: Progress | None = None) -> Ran:
-        """Run rounds until nothing waits."""
+        """Execute rounds until nothing waits."""
         job = replace(job, folder=str(common_directory(self.spark, job.index.path, "waiting")))
         rounds, stats = self.rounds(job), RoundStats.of(job)
         try:
@@ -166,7 +166,7 @@ class InRounds(Strategy):
         return Ran(stats.matches, job.workers, {**stats.report(job), **rounds.figures()}, rounds.index_tuples, stats.parts)
 
     def _round(self, session: SparkSession, rounds: Rounds[Any], now: Round, stats: RoundStats) -> None:
-        """Run one Spark job, and note what its tasks have done."""
+        """Run one Spark job, and record what its tasks have done."""
         exchanges = rounds.exchanges(now)
         receipts = read_receipts(self._rows(session, rounds, now, exchanges))
         rounds.observe(now, receipts, stats.add(receipts, exchanges, rounds.labels(stats, now)))
@@ -179,7 +179,8 @@ class InRounds(Strategy):
         rounds.schedule.grow()
 
     def _rows(self, session: SparkSession, rounds: Rounds[Any], now: Round, exchanges: int) -> DataFrame:
-        make = rounds.task(rounds.job, now)
+        """Return the rows of a round's last stage: its receipts."""
+        make = rounds.task(now)
 
         def begin(number: int) -> Iterator[pa.RecordBatch]:
             yield from make(0).begin(number)
@@ -191,30 +192,14 @@ class InRounds(Strategy):
         return exchange(session, rounds.job.tasks, begin, stages)
 
 
-def _first(job: Job, parts: list[PartFile], folder: Path, suffix: str) -> list[PartFile]:
-    """Write the first matches of some Arrow files to one file."""
-    left = job.limit or 0
-    target = folder / f"first-{uuid.uuid4().hex}{suffix}"
-    with file_writer(target, job.schema, suffix) as writer:
-        for batch in chain.from_iterable(_batches(str(file)) for file, _ in parts):
-            writer.write_batch(batch.slice(0, left))
-            left -= min(left, batch.num_rows)
-            if not left:
-                break
-    rows = (job.limit or 0) - left
-    return [(target, rows)] if rows else []
-
-
 def _frame_of(spark: SparkSession, files: list[str] | list[bytes], columns: pa.Schema, tasks: int) -> DataFrame:
     """Return a DataFrame that reads Arrow files, or their contents."""
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for rows in chain.from_iterable(map(_batches, files[number::tasks])):
-                    yield rows.cast(columns, safe=False)
+    def read(number: int) -> Iterator[pa.RecordBatch]:
+        for rows in chain.from_iterable(map(_batches, files[number::tasks])):
+            yield rows.cast(columns, safe=False)
 
-    return spark.range(0, tasks, 1, tasks).mapInArrow(read, from_arrow_schema(columns))
+    return run_numbered(spark, read, tasks, from_arrow_schema(columns))
 
 
 def _batches(file: str | bytes) -> Iterator[pa.RecordBatch]:

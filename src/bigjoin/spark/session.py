@@ -1,4 +1,4 @@
-"""The Spark session: the active one, or a quiet local one."""
+"""The Spark session: the active one, or a local one that logs nothing to the terminal."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ JAVA_VERSION = 17
 EXECUTOR_COUNT_SECONDS = 30.0
 """Seconds after which a cluster is asked again how many tasks it runs at once."""
 SOCKET_NAME = f".{uuid.uuid4()}.sock"
-"""A socket's name as Spark makes them."""
+"""A socket name of the form that Spark uses."""
 CONNECT_SECONDS = 10.0
 """Seconds that a master may take to accept a connection."""
 OWN_SESSION = "bigjoin.own"
-"""The setting that marks a session in which all that runs may be stopped at once."""
+"""The setting that marks a session of our own, in which all jobs may be interrupted."""
 _NOT_TAKEN = (
-    "it is there, but does not accept this client; it may be of another version, or want a secret: "
+    "it is running, but does not accept this client; it may have another version, or require a secret: "
     "--conf spark.authenticate=true --conf spark.authenticate.secret=@FILE"
 )
 _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
 
 
 def get_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the active session, or start a local one; `master` asks for a new session there.
+    """Return the active session, or start a local one, or one at `master` if that is given.
 
-    What `conf` says about Spark goes before what bigjoin would choose. What a running session cannot change it does not.
+    Settings in `conf` take precedence over bigjoin's own. A running session ignores those that it cannot change.
     """
     active = SparkSession.getActiveSession()
     if active is not None and master is None and not conf:
@@ -54,24 +54,24 @@ def get_session(master: str | None = None, conf: Mapping[str, str] | None = None
 
 
 def _inherited() -> dict[str, str]:
-    """Return the settings that the environment has for sessions."""
+    """Return the settings for sessions that the environment contains."""
     try:
         return {str(key): str(value) for key, value in json.loads(os.environ.get(CONF_VARIABLE) or "{}").items()}
     except (ValueError, AttributeError):
         raise SessionError(
-            f'{CONF_VARIABLE} is no JSON object of settings, such as {{"spark.executor.memory": "4g"}}'
+            f'{CONF_VARIABLE} is not a JSON object of settings, such as {{"spark.executor.memory": "4g"}}'
         ) from None
 
 
 def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
-    # Workers run this Python, whatever "python3" is on the path.
+    # Workers run this Python, not whatever "python3" is on their path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("bigjoin")
     master = master or conf.pop("spark.master", None)
     if master is not None:
         _check_master(master)
     if master is not None and master.startswith("sc://"):
-        return _configured(builder.remote(master), conf).getOrCreate()
+        return builder.remote(master).config(map={**conf}).getOrCreate()
     check_java()
     cores = os.cpu_count() or 1
     own = scratch_directory("spark")
@@ -89,12 +89,12 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
     }
     if master is not None and not master.startswith("local"):
         mine = ["spark.driver.memory", "spark.sql.shuffle.partitions"]
-        if not re.match(r"spark://(127\.|localhost\b)", master):  # a cluster on this machine reaches the driver as a local one
+        if not re.match(r"spark://(127\.|localhost\b)", master):  # a cluster on this machine reaches the driver at 127.0.0.1
             mine += ["spark.driver.host", "spark.driver.bindAddress"]
         for key in mine:
             del settings[key]
     elif "PYSPARK_UDS_MODE" not in os.environ and can_name_sockets(folder := _temporary("sockets", None)):
-        # A small answer over TCP to a task in Python may wait 40 ms for an acknowledgement.
+        # Over TCP, a small message to a task in Python may wait 40 ms for an acknowledgement.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(folder)
     settings |= conf
@@ -103,36 +103,31 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
         with _stderr_to(log):
             if needs_launch(settings):
                 launch(settings, home=own)
-            return _configured(builder, settings).getOrCreate()
+            return builder.config(map={**settings}).getOrCreate()
     except Exception as error:
         lines = log.read_text(errors="replace")
         said = [line for line in lines.splitlines() if re.search(r"Exception|Error", line)]
-        said += re.findall(r"^(?:: |Caused by: )(.+)", str(error), re.MULTILINE)  # of the JVM, below py4j's own words
+        said += re.findall(r"^(?:: |Caused by: )(.+)", str(error), re.MULTILINE)  # the JVM's error, below py4j's own text
         said += [_NOT_TAKEN] if "All masters are unresponsive" in lines else []
         reason = redacted(said[-1] if said else str(error).strip().splitlines()[0], settings).strip()
         raise SessionError(f"Spark did not start with master {master or 'local'}: {reason}") from error
 
 
-def _configured(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder
-
-
 def _check_master(master: str) -> None:
-    """Refuse what is no master, and one that does not answer, rather than wait for minutes."""
+    """Raise SessionError for an invalid master, and for one that does not answer instead of waiting for minutes."""
     if not re.match(r"local$|local\[(\d+|\*)(,\d+)?\]$|local-cluster\[|yarn$|(spark|k8s|sc)://", master):
-        raise SessionError(f"{master!r} is no Spark master; for example local[2], spark://HOST:7077, yarn or sc://HOST:15002")
+        examples = "local[2], spark://HOST:7077, yarn or sc://HOST:15002"
+        raise SessionError(f"{master!r} is not a Spark master; for example {examples}")
     if address := re.match(r"(spark|sc)://\[?([^/;:\],]+)\]?(?::(\d+))?", master):
         port = address[3] or (7077 if address[1] == "spark" else 15002)
         try:
             socket.create_connection((address[2], int(port)), timeout=CONNECT_SECONDS).close()
-        except (OSError, ValueError, OverflowError) as error:  # a host or a port may be none
+        except (OSError, ValueError, OverflowError) as error:  # the host or the port may be invalid
             raise SessionError(f"there is no Spark at {master}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def end_jvm() -> None:
-    """End a JVM that this process has started and may not have connected to yet, so that an interrupt leaves none behind."""
+    """Terminate a JVM that this process has started but may not have connected to yet, so that an interrupt leaves none."""
     for task in Path("/proc/self/task").glob("*/children"):
         for child in task.read_text().split():
             with suppress(OSError):
@@ -141,7 +136,7 @@ def end_jvm() -> None:
 
 
 def check_java() -> None:
-    """Raise SessionError, in one sentence, if Spark could not start for want of a Java that it can use."""
+    """Raise SessionError, in one sentence, if there is no Java that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
@@ -153,13 +148,13 @@ def check_java() -> None:
         raise SessionError(f"Spark needs Java, but {java} does not run ({error.strerror}): {_INSTALL}.") from None
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version is None:
-        raise SessionError(f"Spark needs Java, but '{java} -version' does not say a version: {_INSTALL}.")
+        raise SessionError(f"Spark needs Java, but '{java} -version' does not print a version: {_INSTALL}.")
     if int(version[1]) < JAVA_VERSION:
         raise SessionError(f"Spark needs Java {JAVA_VERSION} or newer, but {java} is Java {version[1]}: {_INSTALL}.")
 
 
 def can_name_sockets(folder: Path) -> bool:
-    """Tell whether sockets can be in a folder: not with a long path, nor on every file system."""
+    """Tell whether a folder can hold sockets: its path may be too long, or its file system may not support them."""
     try:
         with socket.socket(socket.AF_UNIX) as trial:
             trial.bind(str(folder / SOCKET_NAME))
@@ -170,11 +165,11 @@ def can_name_sockets(folder: Path) -> bool:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks run at once: the cores of a local session, or what Spark would cut a range into."""
+    """Return how many tasks run at once: the cores of a local session, or the partitions that Spark gives a range."""
     master = spark.conf.get("spark.master", "") or ""
     if local := re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master):
         return int(local[1])
-    asked = int(time.monotonic() / EXECUTOR_COUNT_SECONDS)  # executors may still be coming
+    asked = int(time.monotonic() / EXECUTOR_COUNT_SECONDS)  # ask again from time to time: executors may still be starting
     return _range_partitions(spark, asked)
 
 
@@ -185,12 +180,15 @@ def _range_partitions(spark: SparkSession, _: int) -> int:
 
 
 def scratch_directory(purpose: str) -> Path:
-    """Return a new directory that is removed when Python exits, or after that if it is killed."""
+    """Return a new directory that is removed when Python exits or, if it is killed, by a later process."""
     return _temporary(purpose, os.environ.get("BIGJOIN_SCRATCH"))
 
 
 def common_directory(spark: SparkSession, beside: Path, purpose: str) -> Path:
-    """Return a new directory that every executor sees: in $BIGJOIN_SCRATCH, on one machine anywhere, else beside an index."""
+    """Return a new directory that every executor sees: a scratch directory if the session is local, otherwise next to an index.
+
+    If BIGJOIN_SCRATCH is set, it is always in there.
+    """
     master = spark.conf.get("spark.master", "") or ""
     here = master.startswith("local") or "BIGJOIN_SCRATCH" in os.environ
     return scratch_directory(purpose) if here else _temporary(purpose, str(beside.parent))
@@ -206,7 +204,7 @@ def _temporary(purpose: str, folder: str | None) -> Path:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Send file descriptor 2 to a file while the JVM starts: it inherits it, and its chatter stays off the terminal."""
+    """Point file descriptor 2 to a file while the JVM starts, which inherits it: its messages stay off the terminal."""
     sys.stderr.flush()
     saved = os.dup(2)
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -1,21 +1,20 @@
 """The shared strategy: every task maps the whole index, and the seeds are dealt out. Nothing is exchanged.
 
-This is the paper's static implementation. The seeds are cut into ranges of equal estimated work and dealt to a few fat tasks,
-one a core: a Python task costs a tenth of a second, so there are never hundreds.
+The seeds are cut into ranges of equal estimated work and dealt to a few large tasks, one for each core: a Python task costs a
+tenth of a second, so there are never hundreds of them.
 """
 
 from __future__ import annotations
 
-import json
 import resource
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,45 +25,41 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from bigjoin.compiled.loops_or_batches import CountProgram, ListProgram
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
-from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.join.bind import ResultColumn, result_columns
 from bigjoin.join.executable import MatchRows, Range
 from bigjoin.kernels.jit import compilations
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.spark.held import Held
-from bigjoin.spark.matches import file_writer, in_microseconds, schema_of
+from bigjoin.spark.matches import in_microseconds, limited, schema_of, write_batches
 from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.session import parallelism
-from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy
+from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy, task_stats
 from bigjoin.spark.stream import PIECE_PREFIX, make_room
-from bigjoin.spark.tasks import freeze_modules
+from bigjoin.spark.tasks import decode, encode, run_numbered
 
 RANGES_PER_TASK = 32
-"""Ranges dealt to each task: the estimate looks one step ahead, and many small ranges even out what it does not see."""
+"""Ranges dealt to each task: the estimate looks one step ahead, and many small ranges even out what it cannot foresee."""
 
 ROW_GROUP_ROWS = 1 << 20
-"""Rows of a group in a file, which are found and written at once."""
+"""Rows of a row group in a file, which are found and written at once."""
 
 STREAMED_ROWS = 1 << 16
-"""Rows of a piece, where rows are read as they are found."""
+"""Rows of a piece, if rows are read as they are found."""
 
 LIMITED_ROWS = 4096
-"""Matches that a task holds at once while a limit asks for few."""
+"""Matches that a task holds at once if a limit asks for few."""
 
 MAX_KEPT_COUNTS = 256
-"""Counts whose plan and frame are remembered."""
+"""Counts whose plan and frame are kept for the next time."""
 
-# Types, not their names: Spark would ask the JVM to parse those, for every query.
+# Types, not their names: those Spark would have the JVM parse for every query.
 _COUNT = StructType([StructField("count", StringType()), StructField("stats", StringType())])
 _PART = StructType([StructField("task", LongType()), StructField("file", StringType()), StructField("rows", LongType())])
-
-TaskFunction: TypeAlias = Callable[[int], Iterator[pa.RecordBatch]]
-_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
 class CountJob:
-    """A count over an index: for each task the ranges of each nest. It is all that travels to tasks."""
+    """A count over an index, with the ranges of each nest for each task. It is all that travels to tasks."""
 
     program: CountProgram
     index: Index
@@ -73,11 +68,11 @@ class CountJob:
 
 @dataclass(frozen=True)
 class ListJob:
-    """A search for matches in an index: for each task its ranges. It is all that travels to tasks."""
+    """A search for matches in an index, with the ranges of each task. It is all that travels to tasks."""
 
     program: ListProgram
     index: Index
-    """The version that the plan was made for, whatever has been written since."""
+    """The version that the plan was made for; later commits do not affect it."""
     ranges: tuple[tuple[Range, ...], ...]
     batch_size: int
     limit: int | None = None
@@ -88,7 +83,7 @@ class ListJob:
         return schema_of(self.columns(), len(self.program.bind(self.index).attributes))
 
     def columns(self) -> tuple[ResultColumn, ...]:
-        """Return what gives the columns their values."""
+        """Return the columns of the matches, with their values by code."""
         return result_columns(self.program.query, self.program.attributes, self.index)
 
 
@@ -97,7 +92,7 @@ class CountReceipt:
     """What a task of a count did."""
 
     tallies: tuple[tuple[int, ...], ...]
-    """For each nest, the prefixes and then the candidates of its loops."""
+    """For each nest, the prefixes of its loops, followed by their candidates."""
     seconds: float
     peak_memory: int
     compiled: int
@@ -110,7 +105,7 @@ class Shared(Strategy):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
         self._counts: dict[tuple[str, str, int], tuple[CountJob, DataFrame]] = {}
-        """A query that is asked again, of an index that never changes, has the same plan, which Spark has planned as well."""
+        """Jobs and frames by index, query and number of tasks: a count that is repeated is not planned again, nor by Spark."""
 
     def count(self, ask: Ask, progress: Progress | None = None) -> Ran:
         """Count the matches of a query."""
@@ -119,16 +114,16 @@ class Shared(Strategy):
         planned = time.perf_counter() - started
         with watching(sum(len(ranges) for task in job.ranges for ranges in task), progress) as meter:
             rows = (frame if meter is None else self._counted(job, meter)).toArrow()
-        receipts = [from_json(CountReceipt, json.loads(row)) for row in rows["stats"].to_pylist()]
-        # Counts travel as text and are added up as Python integers: they may exceed 64 bits.
+        receipts = [decode(CountReceipt, row) for row in rows["stats"].to_pylist()]
+        # Counts travel as text and are added up as Python integers, since they may exceed 64 bits.
         total = sum(int(n) for n in rows["count"].to_pylist())
         assert total % job.program.divisor == 0, "a sum of counts is not divisible by the symmetry it was counted with"
         tuples = np.array([sum(relation.tuples for relation in ask.index.statistics.relations.values())])
         return Ran(total // job.program.divisor, len(job.ranges), _stats(job, receipts), lambda: tuples, plan_seconds=planned)
 
     def find(self, ask: Ask, held: Held) -> DataFrame:
-        """Return the matches as a lazy DataFrame with the original ids; a time there is in microseconds."""
-        del held  # it reads no files but the index
+        """Return the matches as a lazy DataFrame with the original ids, and times in microseconds."""
+        del held  # it reads no files except the index
         job = list_job(ask, self._tasks(ask))
         columns = in_microseconds(job.schema)
 
@@ -136,20 +131,20 @@ class Shared(Strategy):
             for batch in _decoded(job, number, None):
                 yield batch.cast(columns, safe=False)
 
-        frame = self._run(len(job.ranges), task, from_arrow_schema(columns))
+        frame = run_numbered(self.spark, task, len(job.ranges), from_arrow_schema(columns))
         return frame if job.limit is None else frame.limit(job.limit)
 
     def write(
         self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
     ) -> tuple[list[PartFile], pa.Schema]:
-        """Write the matches as Parquet, CSV (without titles) or Arrow files in a folder, from the tasks."""
+        """Write the matches as Parquet, CSV (without a header) or Arrow files in a folder, from the tasks."""
         job = list_job(ask, self._tasks(ask))
         columns = job.schema
-        if job.limit is not None:  # one task finds the first matches as well as many do
+        if job.limit is not None:  # one task finds the first matches as fast as many do
             job = replace(job, ranges=(tuple(chain.from_iterable(job.ranges)),))
         with watching(sum(map(len, job.ranges)), progress) as meter:
             task = partial(_write_pieces if in_pieces else _write_file, job, str(folder.absolute()), suffix, meter)
-            rows = self._run(len(job.ranges), task, _PART).toArrow()
+            rows = run_numbered(self.spark, task, len(job.ranges), _PART).toArrow()
         return [(Path(row["file"]), row["rows"]) for row in rows.sort_by("task").to_pylist()], columns
 
     def _tasks(self, ask: Ask) -> int:
@@ -166,25 +161,14 @@ class Shared(Strategy):
         return self._counts[asked]
 
     def _counted(self, job: CountJob, meter: str | None) -> DataFrame:
-        return self._run(len(job.ranges), partial(_count, job, meter), _COUNT)
-
-    def _run(self, tasks: int, task: TaskFunction, schema: StructType) -> DataFrame:
-        """Run a number of tasks; the row that reaches a task says which it is, not its partition."""
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            freeze_modules()
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    yield from task(number)
-
-        return self.spark.range(0, tasks, 1, tasks).mapInArrow(run, schema)
+        return run_numbered(self.spark, partial(_count, job, meter), len(job.ranges), _COUNT)
 
 
 def count_job(ask: Ask, tasks: int) -> CountJob:
     """Cut the seeds of each nest of a count into ranges of equal estimated work, dealt to tasks in turn."""
     program = CountProgram.choose(count_plan(ask.meaning), partial(plan, ask.meaning), ask.index)
     cut = [found.ranges(tasks * RANGES_PER_TASK) for _, found in program.bind(ask.index)]
-    dealt = [tuple(_dealt(ranges, task, tasks) for ranges in cut) for task in range(tasks)]
+    dealt = [tuple(tuple(ranges[task::tasks]) for ranges in cut) for task in range(tasks)]
     return CountJob(program, ask.index, tuple(mine for mine in dealt if any(mine)) or (((),) * len(cut),))
 
 
@@ -196,16 +180,12 @@ def list_job(ask: Ask, tasks: int) -> ListJob:
     else:
         program = ListProgram.of(plan(ask.meaning), ask.index)
     cut = program.bind(ask.index).ranges(tasks * RANGES_PER_TASK)
-    dealt = tuple(_dealt(cut, task, tasks) for task in range(tasks))
-    return ListJob(program, ask.index, tuple(r for r in dealt if r) or ((),), ask.batch_size or BATCH_SIZE, ask.limit)
-
-
-def _dealt(items: Sequence[_Item], task: int, tasks: int) -> tuple[_Item, ...]:
-    return tuple(items[task::tasks])
+    dealt = tuple(tuple(cut[task::tasks]) for task in range(min(tasks, len(cut)))) or ((),)
+    return ListJob(program, ask.index, dealt, ask.batch_size or BATCH_SIZE, ask.limit)
 
 
 def _count(job: CountJob, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
-    """Count as one of the tasks."""
+    """Count the ranges of one task."""
     started, compiled = time.perf_counter(), compilations()
     progress = Meter(meter, number).advance
     total, tallies = 0, []
@@ -214,22 +194,15 @@ def _count(job: CountJob, meter: str | None, number: int) -> Iterator[pa.RecordB
         tallies.append(tuple(found.tally.tolist()))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     receipt = CountReceipt(tuple(tallies), time.perf_counter() - started, peak, compilations() - compiled)
-    yield pa.RecordBatch.from_pydict({"count": [str(total)], "stats": [json.dumps(to_json(receipt))]})
+    yield pa.RecordBatch.from_pydict({"count": [str(total)], "stats": [encode(receipt)]})
 
 
 def _write_file(job: ListJob, folder: str, suffix: str, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
     """Write the matches of one task to a file of its own, if it has any."""
     file = Path(folder) / f"part-{number:05d}-{uuid.uuid4().hex}{suffix}"
     batches = _decoded(replace(job, batch_size=max(job.batch_size, ROW_GROUP_ROWS)), number, meter)
-    first = next(batches, None)
-    if first is None:
-        return
-    rows = 0
-    with file_writer(file, first.schema, suffix) as writer:
-        for batch in chain([first], batches):
-            writer.write_batch(batch)
-            rows += batch.num_rows
-    yield pa.RecordBatch.from_pydict({"task": [number], "file": [str(file)], "rows": [rows]})
+    if rows := write_batches(batches, file, suffix):
+        yield pa.RecordBatch.from_pydict({"task": [number], "file": [str(file)], "rows": [rows]})
 
 
 def _write_pieces(job: ListJob, folder: str, suffix: str, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
@@ -238,32 +211,24 @@ def _write_pieces(job: ListJob, folder: str, suffix: str, meter: str | None, num
     for place, batch in enumerate(_decoded(replace(job, batch_size=min(job.batch_size, STREAMED_ROWS)), number, meter)):
         make_room(where)
         draft = where / f"part-{uuid.uuid4().hex}{suffix}"
-        with file_writer(draft, batch.schema, suffix) as writer:
-            writer.write_batch(batch)
+        write_batches(iter([batch]), draft, suffix)
         draft.rename(where / f"{PIECE_PREFIX}{number:05d}-{place:09d}{suffix}")
     yield from ()
 
 
 def _decoded(job: ListJob, number: int, meter: str | None) -> Iterator[pa.RecordBatch]:
-    """Give the matches of one task as batches of ids in the order of the head, and stop at the limit."""
-    if job.limit == 0:
-        return
+    """Give the matches of one task as batches of ids in the order of the head, up to the limit."""
     found, columns = job.program.bind(job.index), job.columns()
     schema = schema_of(columns, len(found.attributes))
-    left = job.limit
-    # With a limit, small batches: the first matches are all that is wanted, but rare ones must not take forever.
-    size = job.batch_size if left is None else min(job.batch_size, max(LIMITED_ROWS, left))
-    for rows in found.rows(job.ranges[number], size, Meter(meter, number).advance):
-        batch = pa.RecordBatch.from_arrays([_column(column, rows) for column in columns], names=schema.names).cast(schema)
-        yield batch if left is None else batch.slice(0, left)
-        if left is not None:
-            left -= min(left, batch.num_rows)
-            if left == 0:
-                return
+    # A limit makes batches small, as the first matches are all that is wanted, but not tiny, as matches may be rare.
+    size = job.batch_size if job.limit is None else min(job.batch_size, max(LIMITED_ROWS, job.limit))
+    matches = found.rows(job.ranges[number], size, Meter(meter, number).advance)
+    arrays = ([_column(column, rows) for column in columns] for rows in matches)
+    yield from limited((pa.RecordBatch.from_arrays(some, names=schema.names).cast(schema) for some in arrays), job.limit)
 
 
 def _column(output: ResultColumn, rows: MatchRows) -> pa.Array:
-    """Return the values of a column: one for each prefix, or a list for each where the attribute is a tail."""
+    """Return the values of a column: one for each prefix, or a list for each if the attribute is a tail."""
     tail = output.position - len(rows.prefixes)
     if tail < 0:
         return output.decode(rows.prefixes)
@@ -273,20 +238,13 @@ def _column(output: ResultColumn, rows: MatchRows) -> pa.Array:
 
 
 def _stats(job: CountJob, receipts: list[CountReceipt]) -> dict[str, Any]:
-    """Return the stats of a count: sums over tasks, and how even they were."""
+    """Return the stats of a count: sums over its tasks, and how evenly these were loaded."""
     steps = []
     for i, loops in enumerate(job.program.loops):
         tally = [sum(column) for column in zip(*(receipt.tallies[i] for receipt in receipts), strict=True)]
         for k, attribute in enumerate(loops):
             steps.append({"term": i, "attribute": attribute, "prefixes": tally[k], "candidates": tally[len(loops) + k]})
-    seconds = [receipt.seconds for receipt in receipts] or [0.0]
-    return {
-        "rounds": 1,
-        "bytes": 0,
-        "load": {"max": 0, "mean": 0.0},
-        "steps": steps,
-        "tasks": {"count": len(receipts), "seconds": {"max": max(seconds), "mean": sum(seconds) / len(seconds)}},
-        "busy": sum(seconds) / len(seconds) / max(*seconds, 1e-9),
-        "peak_memory": max((receipt.peak_memory for receipt in receipts), default=0),
-        "kernels_compiled": sum(receipt.compiled for receipt in receipts),
-    }
+    peak = max((receipt.peak_memory for receipt in receipts), default=0)
+    compiled = sum(receipt.compiled for receipt in receipts)
+    tasks = task_stats([receipt.seconds for receipt in receipts], peak_memory=peak, compiled=compiled)
+    return {"rounds": 1, "bytes": 0, "load": {"max": 0, "mean": 0.0}, "steps": steps, **tasks}

@@ -1,4 +1,4 @@
-"""The one place that tells what users give as rows: a DataFrame, an Arrow table, a pandas frame, or a path."""
+"""The one place that recognizes what users pass as rows: a DataFrame, an Arrow table, a pandas frame, or a path."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TableLike: TypeAlias = "DataFrame | pa.Table | pd.DataFrame | str | Path"
-"""Whatever holds rows: a DataFrame, an Arrow table, a pandas frame, or a path."""
+"""Anything that holds rows: a DataFrame, an Arrow table, a pandas frame, or a path."""
 
 Session: TypeAlias = "SparkSession | Callable[[], SparkSession] | None"
-"""The session to work with, or how to start it if it turns out that one is needed."""
+"""The session to use, or a function that starts it when one is needed."""
 
 
 def given_rows(rows: TableLike, what: str, spark: Session) -> DataFrame | pa.Table | str:
-    """Return rows as a DataFrame, as an Arrow table, or as a path of this machine; Spark reads what is remote."""
+    """Return rows as a DataFrame, an Arrow table, or a local path; a remote path becomes a DataFrame."""
     if isinstance(rows, (str, Path)):
         check_regular(rows)
         return read_frame(session_of(spark), str(rows)) if is_remote(str(rows)) else str(rows)
@@ -38,7 +38,7 @@ def given_rows(rows: TableLike, what: str, spark: Session) -> DataFrame | pa.Tab
 
 
 def session_of(spark: Session) -> SparkSession:
-    """Return the session to work with, started if need be."""
+    """Return the session to use, and start it if necessary."""
     if spark is None:
         return get_session()
     return spark() if callable(spark) else spark

@@ -1,4 +1,4 @@
-"""What a strategy is: it decides where the steps of a plan run, and gives the same three things as every other.
+"""What a strategy is: it decides where the steps of a plan run, and has the same three methods as every other strategy.
 
 Each strategy is one file, with an entry in the table `defaults.STRATEGIES`.
 """
@@ -6,7 +6,7 @@ Each strategy is one file, with an entry in the table `defaults.STRATEGIES`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,15 +24,15 @@ from bigjoin.query.query import Query
 from bigjoin.spark.held import Held
 
 Progress: TypeAlias = Callable[[float], None]
-"""Takes the share of the work that is done."""
+"""Called with the share of the work that is done."""
 
 PartFile: TypeAlias = tuple[Path, int]
-"""A file of matches, and its rows."""
+"""A file of matches, and how many rows it has."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked of an index: what a query means there, and how much of an answer is wanted."""
+    """A question to an index: what a query means there, and how much of the answer is wanted."""
 
     meaning: Draft
     index: Index
@@ -49,19 +49,30 @@ class Ask:
 
 @dataclass(frozen=True)
 class Ran:
-    """A run that is over."""
+    """What a run has found, and its stats."""
 
     matches: int
     workers: int
     stats: dict[str, Any]
     index_tuples: Callable[[], NDArray[np.int64]]
-    """Finds how many tuples of the indices each worker has: it takes a look at all of them."""
+    """Returns how many tuples of the indices each worker has. It is slow, as it reads all of them."""
     parts: list[PartFile] = field(default_factory=list)
     plan_seconds: float = 0.0
 
 
+def task_stats(seconds: Sequence[float], *, peak_memory: int, compiled: int) -> dict[str, Any]:
+    """Return the stats of a run's tasks: the seconds of each, how evenly these are spread, memory, and compiled kernels."""
+    most, mean = max(seconds, default=0.0), sum(seconds) / max(1, len(seconds))
+    return {
+        "tasks": {"count": len(seconds), "seconds": {"max": most, "mean": mean}},
+        "busy": mean / max(most, 1e-9),
+        "peak_memory": peak_memory,
+        "kernels_compiled": compiled,
+    }
+
+
 class Strategy(ABC):
-    """Where the steps of a plan run, in a session."""
+    """Answers questions in a session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -72,15 +83,15 @@ class Strategy(ABC):
 
     @abstractmethod
     def find(self, ask: Ask, held: Held) -> DataFrame:
-        """Return the matches as a DataFrame; files that it reads are held."""
+        """Return the matches as a DataFrame; the files that it reads are added to `held`."""
 
     @abstractmethod
     def write(
         self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
     ) -> tuple[list[PartFile], pa.Schema]:
-        """Write the matches to files in a folder, from the tasks; return the files, their rows, and the columns.
+        """Write the matches to files in a folder, from the tasks; return the files with their rows, and the columns.
 
-        In pieces, files are published in the folder as they are found, for a reader that has already begun.
+        With `in_pieces`, files are published in the folder as matches are found, for a reader that has already started.
         """
 
 

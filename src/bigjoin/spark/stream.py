@@ -1,7 +1,7 @@
-"""Matches while they are being found: tasks leave pieces of the result in a folder, and the driver takes them from there.
+"""Stream matches while they are being found: tasks leave pieces of the result in a folder, from which the driver takes them.
 
-A file whose name begins with `piece-` is whole. Whoever makes pieces waits while too many lie about, so that a reader who is
-slow does not fill the disk; and when the reader has seen enough, the work is stopped.
+A file whose name begins with `piece-` is complete. Tasks wait while there are too many pieces, so that a slow reader does not
+let the disk fill up. When the reader has seen enough, the work is stopped.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from bigjoin.spark.session import OWN_SESSION
 
 PIECE_PREFIX = "piece-"
 MAX_PIECES = 64
-"""Pieces that wait for their reader."""
+"""The most pieces that wait for the reader."""
 LOOK_SECONDS = 0.02
 """Seconds between two looks into the folder."""
 STOP_SECONDS = 30.0
-"""Seconds that work which was stopped may take to end."""
+"""Seconds that the work may take to end after it was stopped."""
 
 
 def publish(files: Iterable[Path], folder: Path) -> None:
-    """Make files that are whole pieces of the result, as soon as there is room for them."""
+    """Turn complete files into pieces of the result, as soon as there is room for them."""
     for file in files:
         make_room(folder)
         file.rename(folder / f"{PIECE_PREFIX}{uuid.uuid4().hex}{file.suffix}")
 
 
 def make_room(folder: Path) -> None:
-    """Wait until the reader has taken some pieces; if the folder is gone, so is the reader."""
+    """Wait until there are few enough pieces; raise FileNotFoundError if the reader has gone, and the folder with it."""
     while sum(file.name.startswith(PIECE_PREFIX) for file in folder.iterdir()) >= MAX_PIECES:
         time.sleep(LOOK_SECONDS)
 
@@ -46,10 +46,10 @@ def stream(
     work: Callable[[SparkSession], None],
     look: Callable[[], None],
 ) -> Generator[Path, None, None]:
-    """Give the pieces that `work` makes in a folder, each for as long as it is looked at; stop the work if nobody reads on.
+    """Give the pieces that `work` makes in a folder, and remove each after use; stop the work if the reader stops.
 
-    `look` is called while nothing comes: what it raises ends all. A piece with the name of one before it is the same, from a
-    task that ran again.
+    `look` is called regularly, and an error that it raises ends everything. A piece with the name of an earlier one has the
+    same contents: it comes from a task that ran again.
     """
     failed: list[BaseException] = []
     with _stoppable(spark) as (session, begin, stop):
@@ -63,14 +63,14 @@ def stream(
             finally:
                 finished.set()
 
-        # An event, as an interrupt while a thread is joined makes Python take it for one that has ended.
+        # An event, since Python considers a thread finished if an interrupt arrives while it is being joined.
         finished = threading.Event()
         threading.Thread(target=run, daemon=True).start()
         seen: set[str] = set()
         try:
             at_work = True
             while at_work:
-                at_work = not finished.is_set()  # asked before the look, so that no piece is missed
+                at_work = not finished.is_set()  # checked before the folder is listed, so that no piece is missed
                 pieces = sorted(folder.glob(f"{PIECE_PREFIX}*"))
                 for piece in pieces:
                     if piece.name not in seen:
@@ -84,9 +84,9 @@ def stream(
             until = time.monotonic() + STOP_SECONDS
             while not (finished.is_set() and not folder.exists()) and time.monotonic() < until:
                 if not finished.is_set():
-                    with suppress(Exception):  # of a session that ends by itself
+                    with suppress(Exception):  # the session may be ending by itself
                         stop()
-                shutil.rmtree(folder, ignore_errors=True)  # again, if a task has put another piece there meanwhile
+                shutil.rmtree(folder, ignore_errors=True)  # repeated, as a task may have put another piece there
                 finished.wait(10 * LOOK_SECONDS)
     if failed:
         raise failed[0]
@@ -94,11 +94,11 @@ def stream(
 
 @contextmanager
 def _stoppable(spark: SparkSession) -> Iterator[tuple[SparkSession, Callable[[], None], Callable[[], object]]]:
-    """Give a session, what a thread calls before it runs jobs there, and what stops those jobs and no others."""
+    """Give a session, a function that a thread calls before it runs jobs there, and one that stops only those jobs."""
     if "connect" in type(spark).__module__:
         tag = f"bigjoin-{uuid.uuid4().hex}"
         yield spark, lambda: spark.addTag(tag), lambda: spark.interruptTag(tag)
         return
-    session = spark.newSession()  # on the same cluster; a tag would not reach jobs that give Arrow
+    session = spark.newSession()  # on the same cluster; tags do not reach jobs whose results are Arrow
     session.conf.set(OWN_SESSION, "true")
     yield session, lambda: None, session.interruptAll

@@ -1,4 +1,4 @@
-"""Run a stage in Spark's tasks, an item each: how stages that work on files become a Spark job.
+"""Run functions in Spark's tasks: numbered tasks, and stages that work on files, with an item for each call.
 
 Between the stages of a build, data travels in files of the build's own folder, which every executor must see anyway, as it is
 where the index will be.
@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from bigjoin import errors
 from bigjoin.index.stage_runner import StageRunner
@@ -26,20 +27,53 @@ from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.session import parallelism
 
 MAX_ITEMS_PER_TASK = 8
-"""Starting a task takes as long as some work, but a task that is lost with its machine is done again as a whole."""
+"""A compromise: starting a task costs time, but a task that is lost with its machine is repeated as a whole."""
 
-_seen: set[str] = set()
-"""The modules that were loaded when they were last hidden from the collector."""
+_frozen_modules: set[str] = set()
+"""The modules that have been hidden from the garbage collector."""
 
 _Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
 class TaskError:
-    """An error of ours that a task has raised: the name of its class, and what it says."""
+    """An error that a task reports to the driver: the name of a class in `bigjoin.errors`, and the message."""
 
-    kind: str
+    error: str
     message: str
+
+    @classmethod
+    def of(cls, error: errors.BigjoinError | OSError) -> TaskError:
+        """Describe an error; those of the file system become an OutputError."""
+        if isinstance(error, OSError):
+            return cls("OutputError", errors.reason(error))
+        return cls(type(error).__name__, str(error))
+
+    def raised(self) -> errors.BigjoinError:
+        """Return the error, to be raised in the driver."""
+        found: errors.BigjoinError = getattr(errors, self.error)(self.message)
+        return found
+
+
+def run_numbered(
+    spark: SparkSession,
+    function: Callable[[int], Iterator[pa.RecordBatch]],
+    count: int,
+    schema: StructType | str,
+    tasks: int | None = None,
+) -> DataFrame:
+    """Return the rows that a function gives for the numbers below `count`, in one task for each unless `tasks` says otherwise.
+
+    The row that reaches a task says which number it has: a partition id would not.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_modules()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from function(number)
+
+    return spark.range(0, count, 1, tasks or count).mapInArrow(run, schema)
 
 
 def run_tasks(
@@ -51,48 +85,45 @@ def run_tasks(
 ) -> list[Any]:
     """Return stage(item) for each item, in order. Results travel as JSON, so they should name files rather than hold data.
 
-    A task may run twice: what a stage writes must have a unique name, or the same bytes each time. An error of ours is raised
-    here as it was raised in the task.
+    A task may run twice: what a stage writes must have a unique name, or the same bytes each time. A BigjoinError that a task
+    raises is raised here.
     """
     if not items:
         return []
     with watching(len(items), progress) as meter:
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    result, error = _attempt(stage, items[number])
-                    Meter(meter, number).advance(1)
-                    yield pa.RecordBatch.from_pydict({"item": [number], "result": [result], "error": [error]})
+        def run(number: int) -> Iterator[pa.RecordBatch]:
+            result, error = _attempt(stage, items[number])
+            Meter(meter, number).advance(1)
+            yield pa.RecordBatch.from_pydict({"item": [number], "result": [result], "error": [error]})
 
         tasks = min(len(items), max(parallelism(spark), -(-len(items) // MAX_ITEMS_PER_TASK)))
         columns = "item long, result string, error string"
-        rows = spark.range(0, len(items), 1, tasks).mapInArrow(run, columns).toArrow().sort_by("item")
+        rows = run_numbered(spark, run, len(items), columns, tasks).toArrow().sort_by("item")
     for error in filter(None, rows["error"].to_pylist()):
-        raised = decode(TaskError, error)
-        raise getattr(errors, raised.kind)(raised.message)
+        raise decode(TaskError, error).raised()
     kind = _result_type(stage)
     return [decode(kind, result) for result in rows["result"].to_pylist()]
 
 
 def runner(spark: SparkSession, share: Callable[[float], None] | None = None) -> StageRunner:
-    """Return a way to run stages in Spark's tasks; `share` is told which share of the items is done."""
+    """Return what executes stages in Spark's tasks; `share` is called with the share of the items that is done."""
     return partial(run_tasks, spark, progress=share)
 
 
 def encode(value: Any) -> str:
-    """Return a dataclass, or any value that its fields may have, as JSON text."""
+    """Return a dataclass, or any value that a field of one may have, as JSON text."""
     return json.dumps(to_json(value))
 
 
 def decode(kind: Any, text: str) -> Any:
-    """Return the value of such a text, given its type."""
+    """Return the value that JSON text encodes, given its type."""
     value = json.loads(text)
     return value if value is None or typing.get_origin(kind) is list else from_json(kind, value)
 
 
 def _result_type(stage: Callable[..., Any]) -> Any:
-    """Return the type of a stage's results, as it is declared."""
+    """Return the declared type of a stage's results."""
     function = stage.func if isinstance(stage, partial) else stage
     declared = function if inspect.isroutine(function) else type(function).__call__
     return typing.get_type_hints(declared).get("return", Any)
@@ -101,19 +132,17 @@ def _result_type(stage: Callable[..., Any]) -> Any:
 def freeze_modules() -> None:
     """Hide the modules that a worker process has loaded from Python's garbage collector; every task begins with this.
 
-    Spark runs the collector after every task, so there is no garbage now. Going through all objects of NumPy, numba and Arrow
-    takes 12 to 40 ms, longer than an exchange of a few blocks.
+    Spark runs the collector after every task, so there is no garbage when a task begins. A pass over all objects of NumPy,
+    numba and Arrow takes 12 to 40 ms, longer than an exchange of a few blocks.
     """
-    if len(sys.modules) > len(_seen):  # only then: what a query leaves behind must stay collectable
-        _seen.update(sys.modules)
+    if len(sys.modules) > len(_frozen_modules):  # only then, so that what a query leaves behind can still be collected
+        _frozen_modules.update(sys.modules)
         gc.freeze()
 
 
 def _attempt(stage: Callable[[_Item], Any], item: _Item) -> tuple[str | None, str | None]:
-    """Return the result of a stage, or its error."""
+    """Return the result of a stage, or its error, as JSON."""
     try:
         return encode(stage(item)), None
-    except errors.BigjoinError as error:
-        return None, encode(TaskError(type(error).__name__, str(error)))
-    except OSError as error:
-        return None, encode(TaskError("OutputError", errors.reason(error)))
+    except (errors.BigjoinError, OSError) as error:
+        return None, encode(TaskError.of(error))

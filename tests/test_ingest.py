@@ -429,7 +429,7 @@ def test_updates_have_ids_of_the_sort_that_the_graph_has(tmp_path):
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         index = build_index(pa.table({"src": ids, "dst": ids}), folder / "index")
         watching = Monitor(index.path, {}, spark=None, initial=lambda *_: 0)
-        with pytest.raises(SourceError, match=r"column 'src' of the table of updates is .*, and the ids of the graph are .*: cast it"):
+        with pytest.raises(SourceError, match=r"column 'src' of the table of updates is .*, and the ids of the graph are"):
             watching.apply(pa.table({"src": other, "dst": other, "op": ["+"]}))
         assert watching.apply(pa.table({"src": ids.cast(pa.string()), "dst": ids, "op": ["-"]})).fate.deleted == 1
 

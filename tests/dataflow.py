@@ -15,10 +15,10 @@ from bigjoin.dataflow.packing import pack, pack_arrays, unpack, unpack_arrays
 from bigjoin.dataflow.routing import route
 from bigjoin.dataflow.schedule import DealtSchedule, OwnedSchedule
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
-from bigjoin.join.bind import bind
-from bigjoin.join.blocks import Spread, join
-from bigjoin.join.dataflow_primitive import DataflowPrimitive
-from bigjoin.join.itinerary import Itinerary
+from bigjoin.joins.bind import bind
+from bigjoin.joins.blocks import Spread, join
+from bigjoin.joins.dataflow_primitive import DataflowPrimitive
+from bigjoin.joins.itinerary import Itinerary
 
 
 class Simulated:

@@ -15,11 +15,11 @@ from bigjoin.compiled import loops
 from bigjoin.compiled.loops import Counting, Listing
 from bigjoin.compiled.loops_or_batches import as_loops
 from bigjoin.index.directory import Index
-from bigjoin.join.bind import BoundPlan, ResultColumn, result_columns
-from bigjoin.join.blocks import Proposals
-from bigjoin.join.dataflow_primitive import WORTH_COUNTING
-from bigjoin.join.generic_join import GenericJoin
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.joins.bind import BoundPlan, ResultColumn, result_columns
+from bigjoin.joins.blocks import Proposals
+from bigjoin.joins.dataflow_primitive import WORTH_COUNTING
+from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.seeds import equal_ranges
 from bigjoin.planner import count_plan, factorized_plan
 from bigjoin.query.nest import CountPlan, Nest, nest_of
 from bigjoin.query.plan import Plan

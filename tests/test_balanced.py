@@ -26,9 +26,9 @@ from bigjoin.index.phase import Phase
 from bigjoin.index.runs import read_deltas
 from bigjoin.index.versions import versions_of
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
-from bigjoin.join.blocks import Counts, join
-from bigjoin.join.extender import BoundExtender
+from bigjoin.joins.bind import bind
+from bigjoin.joins.blocks import Counts, join
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound

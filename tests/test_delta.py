@@ -20,10 +20,10 @@ from bigjoin.index.phase import Phase
 from bigjoin.index.runs import Delta, combined, to_merge
 from bigjoin.index.versions import Versions
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind, result_columns
-from bigjoin.join.changes import Signed, changed
-from bigjoin.join.generic_join import GenericJoin
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.joins.bind import bind, result_columns
+from bigjoin.joins.changes import Signed, changed
+from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import delta_plan, plan
 from bigjoin.query.nest import nest_of

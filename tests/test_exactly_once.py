@@ -32,7 +32,7 @@ from bigjoin.index.manifest_file import MANIFEST, read_manifest
 from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
-from bigjoin.join.changes import CHANGE_COLUMN
+from bigjoin.joins.changes import CHANGE_COLUMN
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan
 from bigjoin.query.terms import Property

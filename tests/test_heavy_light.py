@@ -17,10 +17,10 @@ from bigjoin.dataflow.schedule import Round, Slice
 from bigjoin.generators.pairs import Funnel, Hubs
 from bigjoin.generators.theory import Theory
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
-from bigjoin.join.blocks import Counts, Proposals, Spread, join
-from bigjoin.join.generic_join import GenericJoin
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.joins.bind import bind
+from bigjoin.joins.blocks import Counts, Proposals, Spread, join
+from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.spark.exchange import RECEIPT

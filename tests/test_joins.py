@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import bigjoin as bj
 from bigjoin.errors import BigjoinError, QueryError, SourceError
 from bigjoin.ingest.files import read_whole
-from bigjoin.join.bind import bind
+from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound, cover_number, packing_number

@@ -23,7 +23,7 @@ from bigjoin.index.directory import Index
 from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import vacuum, verify
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
+from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
 from bigjoin.materialize import materialize
 from bigjoin.planner import count_plan, plan

@@ -19,9 +19,9 @@ from bigjoin.compiled import loops, set_source
 from bigjoin.compiled.count_source import CountSource
 from bigjoin.compiled.loops import Counting
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
-from bigjoin.join.generic_join import GenericJoin
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.joins.bind import bind
+from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.planner.estimate import Estimate

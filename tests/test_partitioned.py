@@ -22,11 +22,11 @@ from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.errors import BigjoinError
 from bigjoin.index.trie import Level, Trie
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
-from bigjoin.join.blocks import Counts, Prefixes, Proposals, join
-from bigjoin.join.generic_join import GenericJoin
-from bigjoin.join.itinerary import Itinerary
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.joins.bind import bind
+from bigjoin.joins.blocks import Counts, Prefixes, Proposals, join
+from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.itinerary import Itinerary
+from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
+from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, plan
 from bigjoin.planner.agm import agm_bound

@@ -23,7 +23,7 @@ from bigjoin.errors import QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers, ranks_of
 from bigjoin.index.trie import Trie, build_trie, list_statistics
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
+from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound

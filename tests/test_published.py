@@ -14,9 +14,9 @@ import bigjoin as bj
 from bigjoin import indexing
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
-from bigjoin.join.generic_join import GenericJoin
-from bigjoin.join.seeds import equal_ranges
+from bigjoin.joins.bind import bind
+from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from tests.executions import plain

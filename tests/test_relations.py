@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bigjoin.errors import QueryError
 from bigjoin.index.dictionary import Dictionary, ranks_of
 from bigjoin.index.trie import Trie, build_trie
-from bigjoin.join.bind import bind
+from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.query.read import Read

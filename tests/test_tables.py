@@ -15,9 +15,9 @@ from bigjoin import defaults, verbs
 from bigjoin.cli.count import count
 from bigjoin.errors import BigjoinError
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import bind
-from bigjoin.join.generic_join import GenericJoin
-from bigjoin.join.properties import compared
+from bigjoin.joins.bind import bind
+from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.properties import compared
 from bigjoin.kernels import compare
 from bigjoin.languages import Flags, datalog, parse
 from bigjoin.planner import count_plan, plan

@@ -14,7 +14,7 @@ import pytest
 
 from bigjoin.index.dictionary import Dictionary, RowNumbers, ranks_of
 from bigjoin.index.values import constant, kind, take
-from bigjoin.join.properties import compared, joint_keys, presence, satisfying
+from bigjoin.joins.properties import compared, joint_keys, presence, satisfying
 from bigjoin.query.operators import OPERATORS as TABLE
 from tests.oracles.naive import OPERATORS
 

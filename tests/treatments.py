@@ -27,8 +27,8 @@ from bigjoin.graph import Graph
 from bigjoin.index.directory import Index
 from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
-from bigjoin.join.bind import BoundPlan, bind
-from bigjoin.join.generic_join import GenericJoin
+from bigjoin.joins.bind import BoundPlan, bind
+from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.query import Query

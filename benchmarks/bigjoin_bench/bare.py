@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from bigjoin.compiled.loops import Counting
 from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundStep, bind
-from bigjoin.join.extender import BoundExtender
-from bigjoin.join.generic_join import GenericJoin
+from bigjoin.joins.bind import BoundStep, bind
+from bigjoin.joins.extender import BoundExtender
+from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 

@@ -23,7 +23,7 @@ from bigjoin.index.manifest_file import read_manifest
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.writer import writing
 from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk, exchange_in
-from bigjoin.join.executable import Range
+from bigjoin.joins.executable import Range
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.isomorphism import renamings, shape_of

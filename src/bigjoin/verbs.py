@@ -18,7 +18,7 @@ from bigjoin.defaults import ListOptions, StrategyName, check_numbers, check_str
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.explain import explain
 from bigjoin.index.directory import Index
-from bigjoin.join.bind import bind
+from bigjoin.joins.bind import bind
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.output import assemble, check_target, staging
 from bigjoin.planner import meaning, plan

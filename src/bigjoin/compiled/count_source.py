@@ -15,7 +15,7 @@ import numpy as np
 from bigjoin.compiled.set_source import SetSource
 from bigjoin.compiled.source_text import SetSlice
 from bigjoin.compiled.stages import BoundLoop
-from bigjoin.join.bind import Binder
+from bigjoin.joins.bind import Binder
 from bigjoin.query.nest import Nest
 
 Emit = Callable[[list[str]], None]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bigjoin.compiled.count_source import CountSource, Emit
 from bigjoin.compiled.stages import BoundLoop
-from bigjoin.join.bind import Binder
+from bigjoin.joins.bind import Binder
 from bigjoin.query.nest import Nest
 
 

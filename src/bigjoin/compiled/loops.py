@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from bigjoin.compiled.count_source import CountSource
 from bigjoin.compiled.list_source import ListSource
 from bigjoin.index.trie import Trie
-from bigjoin.join.bind import Binder, ReadableIndex
-from bigjoin.join.executable import MatchRows, Range
+from bigjoin.joins.bind import Binder, ReadableIndex
+from bigjoin.joins.executable import MatchRows, Range
 from bigjoin.kernels.generated import load
 from bigjoin.query.nest import Nest
 from bigjoin.query.query import Query

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from bigjoin.compiled.loops import Counting, Listing
-from bigjoin.join.bind import ReadableIndex
-from bigjoin.join.generic_join import Batched
+from bigjoin.joins.bind import ReadableIndex
+from bigjoin.joins.generic_join import Batched
 from bigjoin.query.nest import CountPlan, Nest, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query

@@ -12,10 +12,10 @@ import numpy as np
 
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.trie import Codes, Trie, single_list
-from bigjoin.join.bind import Binder, BoundStep, ReadableIndex
-from bigjoin.join.blocks import Counts, Prefixes
-from bigjoin.join.extend import count, extend
-from bigjoin.join.extender import BoundExtender
+from bigjoin.joins.bind import Binder, BoundStep, ReadableIndex
+from bigjoin.joins.blocks import Counts, Prefixes
+from bigjoin.joins.extend import count, extend
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.query.nest import Loop, Nest
 from bigjoin.query.query import Query
 

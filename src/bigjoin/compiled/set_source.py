@@ -46,8 +46,8 @@ import numpy as np
 from bigjoin.compiled.source_text import SetSlice, SourceText
 from bigjoin.compiled.stages import Bound, BoundLoop, CodeSet, ExtensionList
 from bigjoin.index.trie import Trie
-from bigjoin.join.bounds_and_filters import Filter
-from bigjoin.join.extender import BoundExtender
+from bigjoin.joins.bounds_and_filters import Filter
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.query.operators import BY_CODE
 
 MAX_MARKS_PER_ITERATION = 8

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bigjoin.compiled.stages import BoundNest, CodeSet
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.trie import Trie
-from bigjoin.join.bind import Binder
+from bigjoin.joins.bind import Binder
 from bigjoin.kernels.walk import own_positions
 from bigjoin.query.nest import Nest
 

@@ -32,10 +32,10 @@ from itertools import count
 from typing import NamedTuple
 
 from bigjoin.index.trie import Trie
-from bigjoin.join.after import After
-from bigjoin.join.bind import Binder
-from bigjoin.join.bounds_and_filters import Condition
-from bigjoin.join.extender import BoundExtender
+from bigjoin.joins.after import After
+from bigjoin.joins.bind import Binder
+from bigjoin.joins.bounds_and_filters import Condition
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.kernels.compare import NOT_EQUAL
 from bigjoin.query.nest import Loop, Nest
 from bigjoin.query.plan import Extender, ordered_pairs

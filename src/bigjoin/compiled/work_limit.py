@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bigjoin.compiled.sampled import expected_candidates
 from bigjoin.errors import BigjoinError, shown
-from bigjoin.join.bind import ReadableIndex
+from bigjoin.joins.bind import ReadableIndex
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.query import Query
 

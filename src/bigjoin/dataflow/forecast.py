@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.heavy import Heavy
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundPlan
-from bigjoin.join.blocks import Prefixes
-from bigjoin.join.extend import check, extend, fewest_extensions
-from bigjoin.join.itinerary import Itinerary
-from bigjoin.join.seeds import prefixes_of
+from bigjoin.joins.bind import BoundPlan
+from bigjoin.joins.blocks import Prefixes
+from bigjoin.joins.extend import check, extend, fewest_extensions
+from bigjoin.joins.itinerary import Itinerary
+from bigjoin.joins.seeds import prefixes_of
 
 SAMPLED_PREFIXES = 1 << 16
 """Prefixes of each step that are sampled."""

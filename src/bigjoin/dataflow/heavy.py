@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from bigjoin.dataflow.lookups import hashes_of
 from bigjoin.dataflow.owned_seeds import share_out, tuple_bounds, tuples_of_codes
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.join.bind import BoundPlan
-from bigjoin.join.blocks import Block, Counts, Prefixes, Proposals, Spread, Travelling, where
-from bigjoin.join.extend import fewest_extensions
-from bigjoin.join.extender import BoundExtender
-from bigjoin.join.itinerary import Itinerary, Staying, Visit
-from bigjoin.join.seeds import prefixes_of
+from bigjoin.joins.bind import BoundPlan
+from bigjoin.joins.blocks import Block, Counts, Prefixes, Proposals, Spread, Travelling, where
+from bigjoin.joins.extend import fewest_extensions
+from bigjoin.joins.extender import BoundExtender
+from bigjoin.joins.itinerary import Itinerary, Staying, Visit
+from bigjoin.joins.seeds import prefixes_of
 from bigjoin.kernels.lists import list_starts
 from bigjoin.kernels.spread import copy_marked, count_codes, count_marked
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from bigjoin.dataflow.packing import Arrays
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.join.bounds_and_filters import Bounds
-from bigjoin.join.extender import BoundExtender
+from bigjoin.joins.bounds_and_filters import Bounds
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.kernels.lookups import (
     aggregate,
     gather_resolved,

@@ -36,10 +36,10 @@ from bigjoin.dataflow.packing import Arrays
 from bigjoin.dataflow.schedule import Slice
 from bigjoin.dataflow.waiting import read_waiting
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.join.bind import BoundPlan, BoundStep
-from bigjoin.join.blocks import UNCOUNTED, Counts, Proposals, join
-from bigjoin.join.dataflow_primitive import WORTH_COUNTING, Sink, Tally
-from bigjoin.join.seeds import decide
+from bigjoin.joins.bind import BoundPlan, BoundStep
+from bigjoin.joins.blocks import UNCOUNTED, Counts, Proposals, join
+from bigjoin.joins.dataflow_primitive import WORTH_COUNTING, Sink, Tally
+from bigjoin.joins.seeds import decide
 from bigjoin.kernels.walk import ascend
 
 MAX_TESTS = 10

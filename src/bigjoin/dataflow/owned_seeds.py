@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.join.bind import BoundSeed
-from bigjoin.join.seeds import prefixes_of
+from bigjoin.joins.bind import BoundSeed
+from bigjoin.joins.seeds import prefixes_of
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.join.blocks import Block, Counts, Prefixes, Proposals
+from bigjoin.joins.blocks import Block, Counts, Prefixes, Proposals
 
 Arrays: TypeAlias = tuple[NDArray[Any], ...]
 

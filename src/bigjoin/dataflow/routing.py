@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.join.blocks import Block, Proposals, Spread, Travelling
+from bigjoin.joins.blocks import Block, Proposals, Spread, Travelling
 from bigjoin.kernels.route import group, owners
 from bigjoin.kernels.spread import copy_dealt, deal_candidates
 

@@ -11,8 +11,8 @@ import numpy as np
 from bigjoin.dataflow.packing import pack, unpack
 from bigjoin.dataflow.schedule import Waiting
 from bigjoin.index.trie import Codes
-from bigjoin.join.blocks import Counts, join
-from bigjoin.join.dataflow_primitive import codes_that_travel
+from bigjoin.joins.blocks import Counts, join
+from bigjoin.joins.dataflow_primitive import codes_that_travel
 
 HEADER_BYTES = 16
 """The header of each block: how many bytes it has, and how many proposals it makes."""

@@ -24,7 +24,7 @@ from bigjoin.dataflow.managed import Managed, Manager, begin, tries_of
 from bigjoin.dataflow.packing import Arrays, pack_arrays, packed, unpack_arrays
 from bigjoin.dataflow.schedule import DealtSchedule, Round
 from bigjoin.defaults import EXCHANGE_BATCH_SIZE
-from bigjoin.join.dataflow_primitive import Tally
+from bigjoin.joins.dataflow_primitive import Tally
 from bigjoin.spark.exchange import Arrival, RoundTask, Row
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Receipt, TaskOutput, by_worker

@@ -19,7 +19,7 @@ from bigjoin.dataflow.forecast import forecast
 from bigjoin.dataflow.heavy import find_heavy
 from bigjoin.defaults import StrategyName
 from bigjoin.index.directory import Index
-from bigjoin.join.bind import bind
+from bigjoin.joins.bind import bind
 from bigjoin.query.plan import Plan
 from bigjoin.spark.job import worker_count
 from bigjoin.spark.session import parallelism

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bigjoin.compiled.work_limit import check_work
 from bigjoin.index.directory import Index
 from bigjoin.index.stage_runner import in_threads
-from bigjoin.join.executable import Range
+from bigjoin.joins.executable import Range
 from bigjoin.planner import meaning
 from bigjoin.planner.draft import Draft
 from bigjoin.query.query import Query

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from bigjoin.dataflow.schedule import Round
 from bigjoin.errors import BigjoinError
-from bigjoin.join.dataflow_primitive import Tally
+from bigjoin.joins.dataflow_primitive import Tally
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Receipt, TaskOutput, failure
 from bigjoin.spark.session import OWN_SESSION

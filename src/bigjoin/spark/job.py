@@ -12,9 +12,9 @@ from bigjoin.defaults import WORKERS_PER_CORE
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import Index
 from bigjoin.index.phase import Phase
-from bigjoin.join.bind import BoundPlan, bind
-from bigjoin.join.changes import Signed, with_change
-from bigjoin.join.itinerary import Itinerary
+from bigjoin.joins.bind import BoundPlan, bind
+from bigjoin.joins.changes import Signed, with_change
+from bigjoin.joins.itinerary import Itinerary
 from bigjoin.query.plan import Plan
 from bigjoin.spark.matches import schema_of
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from bigjoin.join.bind import ResultColumn
+from bigjoin.joins.bind import ResultColumn
 
 ARROW_SUFFIX = ".arrow"
 """The suffix of files that only bigjoin's own DataFrames read."""

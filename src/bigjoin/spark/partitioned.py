@@ -20,9 +20,9 @@ from bigjoin.dataflow.packing import pack, unpack
 from bigjoin.dataflow.routing import pieces, route
 from bigjoin.dataflow.schedule import OwnedSchedule, Round
 from bigjoin.dataflow.waiting import read_waiting
-from bigjoin.join.blocks import Block, join
-from bigjoin.join.dataflow_primitive import DataflowPrimitive, Tally, Travels
-from bigjoin.join.itinerary import Itinerary
+from bigjoin.joins.blocks import Block, join
+from bigjoin.joins.dataflow_primitive import DataflowPrimitive, Tally, Travels
+from bigjoin.joins.itinerary import Itinerary
 from bigjoin.spark.exchange import Arrival, RoundTask, Row
 from bigjoin.spark.job import Job
 from bigjoin.spark.rounds import LIMITED_PROPOSALS, STREAMED_PROPOSALS, InRounds, Rounds

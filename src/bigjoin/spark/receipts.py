@@ -19,8 +19,8 @@ from bigjoin.dataflow.schedule import Waiting
 from bigjoin.dataflow.waiting import WaitingFile
 from bigjoin.index.trie import Codes
 from bigjoin.index.typed_json import from_json
-from bigjoin.join.blocks import Counts
-from bigjoin.join.dataflow_primitive import Tally
+from bigjoin.joins.blocks import Counts
+from bigjoin.joins.dataflow_primitive import Tally
 from bigjoin.kernels.jit import compilations
 from bigjoin.spark.job import Job
 from bigjoin.spark.matches import MatchFile

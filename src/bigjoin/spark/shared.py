@@ -25,8 +25,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from bigjoin.compiled.loops_or_batches import CountProgram, ListProgram
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
-from bigjoin.join.bind import ResultColumn, result_columns
-from bigjoin.join.executable import MatchRows, Range
+from bigjoin.joins.bind import ResultColumn, result_columns
+from bigjoin.joins.executable import MatchRows, Range
 from bigjoin.kernels.jit import compilations
 from bigjoin.planner import count_plan, factorized_plan, plan
 from bigjoin.spark.held import Held

@@ -26,9 +26,9 @@ from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.phase import Phase
 from bigjoin.index.stage_runner import StageRunner, in_threads, in_turn
 from bigjoin.index.typed_json import from_json, to_json
-from bigjoin.join.bind import result_columns
-from bigjoin.join.changes import CHANGE_COLUMN, Signed, with_change
-from bigjoin.join.generic_join import TooManyPrefixesError
+from bigjoin.joins.bind import result_columns
+from bigjoin.joins.changes import CHANGE_COLUMN, Signed, with_change
+from bigjoin.joins.generic_join import TooManyPrefixesError
 from bigjoin.query.delta import DeltaPlan, DeltaQuery
 from bigjoin.query.nest import CountPlan, nest_of
 from bigjoin.spark.job import Job, worker_count

@@ -11,8 +11,8 @@ import pyarrow as pa
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest_entries import RELATION_NAME
-from bigjoin.join.bind import result_columns
-from bigjoin.join.changes import with_change
+from bigjoin.joins.bind import result_columns
+from bigjoin.joins.changes import with_change
 from bigjoin.languages import Flags, parse, refine
 from bigjoin.planner import delta_plan
 from bigjoin.query.delta import DeltaPlan

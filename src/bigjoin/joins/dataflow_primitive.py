@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundPlan
-from bigjoin.join.blocks import Block, Counts, Prefixes, Proposals, Travelling, where
-from bigjoin.join.bounds_and_filters import Filter
-from bigjoin.join.extend import check, count, count_flattened, count_intersection, flatten, intersect, propose
-from bigjoin.join.extender import BoundExtender
-from bigjoin.join.itinerary import Itinerary, Staying, Visit
+from bigjoin.joins.bind import BoundPlan
+from bigjoin.joins.blocks import Block, Counts, Prefixes, Proposals, Travelling, where
+from bigjoin.joins.bounds_and_filters import Filter
+from bigjoin.joins.extend import check, count, count_flattened, count_intersection, flatten, intersect, propose
+from bigjoin.joins.extender import BoundExtender
+from bigjoin.joins.itinerary import Itinerary, Staying, Visit
 
 WORTH_COUNTING = 32
 """A prefix with at most this many extensions at one owner is not counted at the others: a few more candidates cost less than

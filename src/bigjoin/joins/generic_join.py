@@ -16,12 +16,12 @@ import numpy as np
 
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundPlan, ReadableIndex, bind
-from bigjoin.join.blocks import Counts, join
-from bigjoin.join.dataflow_primitive import DataflowPrimitive, Tally, Travels
-from bigjoin.join.executable import MatchRows, Range
-from bigjoin.join.itinerary import OneWorker
-from bigjoin.join.seeds import equal_ranges, read_seeds
+from bigjoin.joins.bind import BoundPlan, ReadableIndex, bind
+from bigjoin.joins.blocks import Counts, join
+from bigjoin.joins.dataflow_primitive import DataflowPrimitive, Tally, Travels
+from bigjoin.joins.executable import MatchRows, Range
+from bigjoin.joins.itinerary import OneWorker
+from bigjoin.joins.seeds import equal_ranges, read_seeds
 from bigjoin.query.plan import Plan
 
 

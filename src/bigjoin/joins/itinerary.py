@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from bigjoin.join.bind import BoundPlan, BoundStep
-from bigjoin.join.blocks import Block, Proposals, Travelling
-from bigjoin.join.extender import BoundExtender
+from bigjoin.joins.bind import BoundPlan, BoundStep
+from bigjoin.joins.blocks import Block, Proposals, Travelling
+from bigjoin.joins.extender import BoundExtender
 
 Operator = Literal["check", "count", "wait", "intersect"]
 

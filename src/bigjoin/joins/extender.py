@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes, Trie
-from bigjoin.join.after import After
-from bigjoin.join.blocks import Counts, Proposals
+from bigjoin.joins.after import After
+from bigjoin.joins.blocks import Counts, Proposals
 from bigjoin.kernels.count import count_extensions
 from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import list_starts

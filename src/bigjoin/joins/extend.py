@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundStep
-from bigjoin.join.blocks import Counts, Prefixes, Proposals, where
-from bigjoin.join.bounds_and_filters import Filter
-from bigjoin.join.extender import BoundExtender
+from bigjoin.joins.bind import BoundStep
+from bigjoin.joins.blocks import Counts, Prefixes, Proposals, where
+from bigjoin.joins.bounds_and_filters import Filter
+from bigjoin.joins.extender import BoundExtender
 from bigjoin.kernels.compare import compare_extensions, count_differing
 from bigjoin.kernels.runs import first_of_runs
 

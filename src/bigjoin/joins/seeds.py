@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import BoundPlan, BoundSeed
-from bigjoin.join.blocks import Prefixes
-from bigjoin.join.extend import fewest_extensions
+from bigjoin.joins.bind import BoundPlan, BoundSeed
+from bigjoin.joins.blocks import Prefixes
+from bigjoin.joins.extend import fewest_extensions
 
 SAMPLED_SEEDS = 1 << 20
 """Seeds that are sampled to estimate where the work lies."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from bigjoin.index.dictionary import Dictionary, RowNumbers, code_type
 from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
-from bigjoin.join.after import After
-from bigjoin.join.bounds_and_filters import Bounds, Condition, Filter, constrain
-from bigjoin.join.extender import BoundExtender, Limits
+from bigjoin.joins.after import After
+from bigjoin.joins.bounds_and_filters import Bounds, Condition, Filter, constrain
+from bigjoin.joins.extender import BoundExtender, Limits
 from bigjoin.query.plan import Extender, Plan, Restriction
 from bigjoin.query.query import Comparison, Query
 from bigjoin.query.read import Read, Version

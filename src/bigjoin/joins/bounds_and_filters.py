@@ -19,7 +19,7 @@ from bigjoin.errors import QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.trie import Codes
 from bigjoin.index.values import BOOLEAN, BYTES, NUMBER, TEXT, TIME, Column, constant, kind
-from bigjoin.join.properties import Mask, compared, joint_keys, presence, satisfying
+from bigjoin.joins.properties import Mask, compared, joint_keys, presence, satisfying
 from bigjoin.query.operators import BY_CODE, EQUAL, GREATER_EQUAL, LESS, NOT_EQUAL
 from bigjoin.query.plan import Restriction
 from bigjoin.query.query import Comparison

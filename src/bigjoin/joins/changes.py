@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.index.trie import Codes
-from bigjoin.join.bind import ResultColumn
+from bigjoin.joins.bind import ResultColumn
 from bigjoin.kernels.report import report_forms
 from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
 

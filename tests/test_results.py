@@ -229,8 +229,8 @@ PAIRS = "q(a,b,c) := edge(a,b), edge(c,b)"
 def test_work_stops_when_nobody_reads_on(spark, monkeypatch, strategy):
     """Neither all rows are found first, nor after the reader has gone."""
     monkeypatch.setattr(stream, "MAX_PIECES", 4)
-    monkeypatch.setattr(partitioned, "SOON", 1 << 16)
-    monkeypatch.setattr(balanced, "SOON", 1 << 16)
+    monkeypatch.setattr(partitioned, "STREAMED_PROPOSALS", 1 << 16)
+    monkeypatch.setattr(balanced, "STREAMED_PROPOSALS", 1 << 16)
     graph = graph_of(spark, [(i, 0) for i in range(1, HUB + 1)])
     before = folders("found")
     pieces = graph.pieces(PAIRS, ".csv", strategy=strategy)
@@ -248,8 +248,8 @@ def test_work_stops_when_nobody_reads_on(spark, monkeypatch, strategy):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_all_of_a_large_result_comes_through(spark, monkeypatch, strategy):
     monkeypatch.setattr(stream, "MAX_PIECES", 4)
-    monkeypatch.setattr(partitioned, "SOON", 1 << 14)
-    monkeypatch.setattr(balanced, "SOON", 1 << 14)
+    monkeypatch.setattr(partitioned, "STREAMED_PROPOSALS", 1 << 14)
+    monkeypatch.setattr(balanced, "STREAMED_PROPOSALS", 1 << 14)
     graph = graph_of(spark, [(i, 0) for i in range(1, 601)])
     found = [line for piece in graph.pieces(PAIRS, ".csv", strategy=strategy) for line in piece.read_text().splitlines()]
     assert len(found) == len(set(found)) == 600 * 600

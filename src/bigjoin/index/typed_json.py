@@ -55,8 +55,9 @@ _DEFAULT_RULES = {
 
 
 def from_json(kind: type[_T], value: Any, where: str = "") -> _T:
-    """Return a dataclass from its JSON; raise WrongFieldError that says which field is wrong, and how."""
-    return typing.cast("_T", _object(kind, value, where))
+    """Return a dataclass, or anything that a field of one may be, from its JSON; raise WrongFieldError if it is not that."""
+    read: Reader = _reader(typing.cast("Any", kind))
+    return typing.cast("_T", read(value, where))
 
 
 def to_json(value: Any) -> Any:
@@ -91,6 +92,10 @@ def _converter(kind: Any) -> Reader:
         return lambda value, where: readers[-1 if isinstance(value, dict) else 0](value, where)
     if is_dataclass(kind):
         return partial(_object, kind)
+    if kind in (Any, object, types.NoneType):
+        return lambda value, _: value
+    if origin is list:
+        return lambda value, where: list(_tuple([_reader(inner[0])], True, value, where))
     if origin is tuple:
         return partial(_tuple, [_reader(member) for member in inner if member is not Ellipsis], Ellipsis in inner)
     if origin is not None:

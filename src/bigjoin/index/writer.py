@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.checksums import file_entry
@@ -23,7 +22,6 @@ from bigjoin.index.manifest_entries import BUILD_PREFIX, FileEntry, Manifest, Su
 from bigjoin.index.manifest_file import LOCK, MANIFEST, check_target, read_manifest, replace_manifest
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.trust import note_sealed, verify_all, verify_degrees
-from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.index.versions import versions_of
 from bigjoin.storage import LockHeldError, Storage, storage_at
 
@@ -60,7 +58,7 @@ class Writer:
         files = {f"{name}/{file}": found.bytes for file, found in self.storage.list(name).items() if found.kind == "file"}
         seals = (run if sum(files.values()) > MAX_BYTES_SEALED_HERE else in_threads)(Seal(self.storage), list(files))
         self.storage.sync(name)
-        sealed = {file: from_json(FileEntry, entry) for file, entry in zip(files, seals, strict=True)}
+        sealed: dict[str, FileEntry] = dict(zip(files, seals, strict=True))
         committed = replace(
             manifest,
             origin=manifest.origin or self.identity,
@@ -87,13 +85,13 @@ class Writer:
 
 @dataclass(frozen=True)
 class Seal:
-    """Stage: make a file durable, and return its entry in the manifest as JSON."""
+    """Stage: make a file durable, and return its entry in the manifest."""
 
     storage: Storage
 
-    def __call__(self, name: str) -> Any:
+    def __call__(self, name: str) -> FileEntry:
         self.storage.sync(name)
-        return to_json(file_entry(self.storage.map(name).content))
+        return file_entry(self.storage.map(name).content)
 
 
 @contextmanager

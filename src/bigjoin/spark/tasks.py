@@ -118,8 +118,7 @@ def encode(value: Any) -> str:
 
 def decode(kind: Any, text: str) -> Any:
     """Return the value that JSON text encodes, given its type."""
-    value = json.loads(text)
-    return value if value is None or typing.get_origin(kind) is list else from_json(kind, value)
+    return from_json(kind, json.loads(text))
 
 
 def _result_type(stage: Callable[..., Any]) -> Any:

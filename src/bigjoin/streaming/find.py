@@ -25,7 +25,6 @@ from bigjoin.compiled.work_limit import check_work
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.phase import Phase
 from bigjoin.index.stage_runner import StageRunner, in_threads, in_turn
-from bigjoin.index.typed_json import from_json, to_json
 from bigjoin.joins.bind import result_columns
 from bigjoin.joins.changes import CHANGE_COLUMN, Signed, with_change
 from bigjoin.joins.generic_join import TooManyPrefixesError
@@ -127,9 +126,9 @@ class FindChanges:
         """How many ranges the seeds are cut into: one thread on batches takes all of them together."""
         return 1 if self.form is Form.BATCHES else self.shares * RANGES_PER_TASK
 
-    def __call__(self, item: tuple[Signed, int]) -> object:
+    def __call__(self, item: tuple[Signed, int]) -> DeltaReceipt:
         signed, share = item
-        return to_json(self._count(signed, share) if self.folder is None else self._list(signed, share))
+        return self._count(signed, share) if self.folder is None else self._list(signed, share)
 
     def change(self, signed: Signed, found: int) -> Fraction:
         """Return the change that a delta query's matches stand for; only the sum over all delta queries is a whole number."""
@@ -258,8 +257,7 @@ def _find_by_sharing(
     stage = FindChanges(phases, None if folder is None else str(folder), form, shares)
     items = [(signed, share) for signed in work for share in range(shares)]
     net = [Fraction(), Fraction()]
-    for (signed, _), answer in zip(items, run(stage, items), strict=True):
-        receipt = from_json(DeltaReceipt, answer)
+    for (signed, _), receipt in zip(items, run(stage, items), strict=True):
         net[signed.insert] += stage.change(signed, int(receipt.matches))
         found.files += [Path(receipt.file)] if receipt.file is not None else []
     for change in net:  # a phase either creates or destroys, unless there are negated atoms, which consolidates

@@ -28,7 +28,7 @@ from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark.choose import choose
 from bigjoin.spark.failures import told
-from bigjoin.spark.frames import schema_of_frame, write_frame
+from bigjoin.spark.frames import write_frame
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory, get_session, parallelism
 from bigjoin.spark.strategies import STRATEGIES
@@ -267,9 +267,7 @@ class Verbs(ABC):
         if len(asked.parts) == 1 and not asked.is_distinct:
             return strategy.write(asked.parts[0], folder, suffix, progress, in_pieces=in_pieces)
         with Held() as held:
-            frame = self._find(asked, strategy, held)
-            columns = schema_of_frame(frame)
-            parts = write_frame(frame, columns, folder, suffix)
+            parts, columns = write_frame(self._find(asked, strategy, held), folder, suffix)
         if in_pieces:
             publish([file for file, _ in parts], folder)
         return parts, columns

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, tuples_said
-from bigjoin.dataflow.managed import Managed, Manager, begin, tries_of
+from bigjoin.dataflow.managed import Managed, Manager, begin
 from bigjoin.dataflow.packing import Arrays, pack_arrays, packed, unpack_arrays
 from bigjoin.dataflow.schedule import DealtSchedule, Round
 from bigjoin.defaults import EXCHANGE_BATCH_SIZE
@@ -118,11 +118,9 @@ class BalancedRounds(Rounds[DealtSchedule]):
 
     def index_tuples(self) -> NDArray[np.int64]:
         """Return how many entries each worker has of all indices that the plan reads."""
-        tries, dealing = tries_of(self.job.bound), dealing_of(self.job)
-        return sum(
-            (entries_of_workers(trie, dealing.of(number)) for number, trie in enumerate(tries)),
-            start=np.zeros(self.job.workers, np.int64),
-        )
+        dealing = dealing_of(self.job)
+        held = [entries_of_workers(trie, dealing.of(number)) for number, trie in enumerate(self.job.bound.tries)]
+        return np.asarray(np.sum(held, axis=0))
 
     def _manager(self, now: Round) -> Manager:
         return Manager(self.job.bound, now.step, dealing_of(self.job), TaskOutput(self.job), counting=self.job.is_counted)

@@ -86,11 +86,10 @@ class PartitionedRounds(Rounds[OwnedSchedule]):
 
     def index_tuples(self) -> NDArray[np.int64]:
         """Return how many tuples each worker owns of the lists that the plan reads."""
-        used = [self.job.bound.seed.extender, *self.job.bound.extenders]
+        plan = self.job.bound
         if self.job.heavy is not None:
-            return self.job.heavy.tuples_of_workers(used)
-        tries = {id(e.trie): e.trie for e in used}.values()
-        return sum((tuples_of_workers(trie, self.job.workers) for trie in tries), start=np.zeros(self.job.workers, np.int64))
+            return self.job.heavy.tuples_of_workers([plan.seed.extender, *plan.extenders])
+        return np.asarray(np.sum([tuples_of_workers(trie, self.job.workers) for trie in plan.tries], axis=0))
 
 
 class PartitionedTask(RoundTask):

@@ -84,11 +84,6 @@ class Verbs(ABC):
             self._spark = get_session()
         return self._spark
 
-    @property
-    def _session(self) -> SparkSession | None:
-        """The session that queries will run in, if there is one already."""
-        return self._spark or SparkSession.getActiveSession()
-
     @cached_property
     def _strategies(self) -> dict[str, Strategy]:
         """The strategies that have been used; they keep what they have planned in this session."""
@@ -342,7 +337,8 @@ class Verbs(ABC):
             return strategy, "as asked for"
         if factorized:
             return "shared", "which alone finds factorized matches"
-        return choose(self._session, index, partial(plan, part), workers)
+        session = self._spark or SparkSession.getActiveSession()  # none is started only to choose
+        return choose(session, index, partial(plan, part), workers)
 
     def _strategy(self, asked: _Asked) -> Strategy:
         """Return the strategy that answers a query, in this session."""

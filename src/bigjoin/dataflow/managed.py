@@ -94,6 +94,8 @@ class Manager:
 
     def __init__(self, plan: BoundPlan, step: int | None, dealing: Dealing, sink: Sink, *, counting: bool) -> None:
         self.plan, self.number, self.dealing, self.sink, self.counting = plan, step, dealing, sink, counting
+        self.behind = 0 if step is None else step + 1
+        """How many steps are complete after the round."""
         self.exchanges = exchanges_of(plan, step)
         self.sums_last = counting and self.behind == len(plan.steps) and _asks_once(self.exchanges)
         """Whether the workers that answer the last exchange add up the matches, instead of sending answers back."""
@@ -101,11 +103,6 @@ class Manager:
         self.tally = Tally.of(plan)
         self.load = np.zeros(dealing.workers, np.int64)
         """Requests that each worker gets."""
-
-    @property
-    def behind(self) -> int:
-        """How many steps are complete after the round."""
-        return 0 if self.number is None else self.number + 1
 
     @property
     def stages(self) -> int:

@@ -17,7 +17,7 @@ from bigjoin.index.trie import Codes
 from bigjoin.join.bind import BoundPlan
 from bigjoin.join.blocks import Counts, join
 from bigjoin.join.itinerary import OneWorker
-from bigjoin.join.operators import Operators, Tally, Travels
+from bigjoin.join.operators import Operators, Travels
 from bigjoin.join.seeds import read_seeds
 
 
@@ -33,14 +33,11 @@ class GenericJoin:
     def __init__(self, plan: BoundPlan, *, counting: bool, batch_size: int = BATCH_SIZE, max_prefixes: float = inf) -> None:
         self.plan, self.batch_size, self.max_prefixes = plan, batch_size, max_prefixes
         self.operators = Operators(plan, self, OneWorker(plan), counting=counting, batch_size=batch_size)
+        self.tally = self.operators.tally
         self.queues = [Queue(batch_size) for _ in plan.steps]
         self.found: list[Codes] = []
         self.peak = 0
         """The largest number of prefixes that waited at one step."""
-
-    @property
-    def tally(self) -> Tally:
-        return self.operators.tally
 
     def count(self, ranges: Iterable[tuple[int, int]]) -> int:
         """Return the number of matches that start from ranges of seeds."""

@@ -24,7 +24,6 @@ from bigjoin.dataflow.managed import Managed, Manager, begin
 from bigjoin.dataflow.packing import Arrays, pack_arrays, packed, unpack_arrays
 from bigjoin.dataflow.schedule import DealtSchedule, Round
 from bigjoin.defaults import EXCHANGE_BATCH_SIZE
-from bigjoin.join.operators import Tally
 from bigjoin.spark.exchange import Arrival, RoundTask, Row
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Receipt, TaskOutput, by_worker
@@ -132,16 +131,13 @@ class BalancedTask(RoundTask):
     def __init__(self, job: Job, now: Round, stage: int = 0) -> None:
         super().__init__(job, now, stage)
         self.manager = Manager(job.bound, now.step, dealing_of(job), self.output, counting=job.is_counted)
+        self.tally = self.manager.tally
         self.dealt = np.zeros(job.workers, np.int64)
         """How many ranges of candidates or seeds each worker was dealt."""
         self.begun_with: list[tuple[int, int]] = []
         """Workers, and how many candidates each begins with."""
         self.states: list[tuple[str, int]] = []
         """Files with what workers manage, and their bytes."""
-
-    @property
-    def tally(self) -> Tally:
-        return self.manager.tally
 
     def receipt(self) -> Receipt:
         """Return what this task has done."""

@@ -49,7 +49,8 @@ def meaning(error: BaseException) -> BigjoinError | None:
         return (kind if isinstance(kind, type) and issubclass(kind, BigjoinError) else BigjoinError)(message.strip())
     if _WORKER.search(said):
         return LostError(_WORKER_LOST)
-    if _is_connect(error) and _SERVER.search(said):
+    is_connect = type(error).__module__.startswith(("pyspark.errors.exceptions.connect", "grpc"))
+    if is_connect and _SERVER.search(said):
         return LostError(_SERVER_LOST)
     return LostError(_JVM_LOST) if _is_lost_jvm(error) else None
 
@@ -73,7 +74,3 @@ def _passed(error: BaseException, package: str) -> bool:
             return True
         trace = trace.tb_next
     return False
-
-
-def _is_connect(error: BaseException) -> bool:
-    return type(error).__module__.startswith(("pyspark.errors.exceptions.connect", "grpc"))

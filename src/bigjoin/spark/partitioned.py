@@ -25,7 +25,7 @@ from bigjoin.dataflow.schedule import OwnedSchedule, Round
 from bigjoin.dataflow.waiting import read_waiting
 from bigjoin.join.blocks import Block, join
 from bigjoin.join.itinerary import Itinerary
-from bigjoin.join.operators import Operators, Tally, Travels
+from bigjoin.join.operators import Operators, Travels
 from bigjoin.spark.exchange import Arrival, RoundTask, Row
 from bigjoin.spark.job import Job
 from bigjoin.spark.rounds import LIMITED_PROPOSALS, STREAMED_PROPOSALS, InRounds, Rounds
@@ -108,13 +108,10 @@ class PartitionedTask(RoundTask):
             last=itinerary.furthest(now.step),
             shares=not job.streams,
         )
+        self.tally = self.operators.tally
         self.visits = itinerary.visits
         self.numbers = {visit: n for n, visit in enumerate(self.visits)}
         self.sequence = 0
-
-    @property
-    def tally(self) -> Tally:
-        return self.operators.tally
 
     def begun(self) -> Iterator[Sequence[Row]]:
         """Read seeds, or propose for prefixes that wait."""

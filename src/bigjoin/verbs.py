@@ -27,7 +27,7 @@ from bigjoin.planner.draft import Draft
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark.choose import choose
-from bigjoin.spark.failures import told
+from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.frames import write_frame
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory, get_session, parallelism
@@ -99,7 +99,7 @@ class Verbs(ABC):
         """Bytes of scratch files that results of `find` hold until `close`."""
         return self._results.bytes
 
-    @told()
+    @with_plain_errors()
     def count(
         self,
         query: str | Query,
@@ -142,7 +142,7 @@ class Verbs(ABC):
         tuples = np.array([sum(relation.tuples for relation in first.index.statistics.relations.values())])
         return Count.of(Ran(number, workers, stats, lambda: tuples), first, asked.strategy, seconds)
 
-    @told()
+    @with_plain_errors()
     def exists(
         self,
         query: str | Query,
@@ -157,7 +157,7 @@ class Verbs(ABC):
         with Held() as held:
             return self._strategy(asked).find(asked.parts[0], held).count() > 0
 
-    @told()
+    @with_plain_errors()
     def find(
         self,
         query: str | Query,
@@ -193,7 +193,7 @@ class Verbs(ABC):
             frame = frame.distinct()
         return frame.limit(asked.limit) if asked.limit is not None and (asked.is_distinct or len(frames) > 1) else frame
 
-    @told()
+    @with_plain_errors()
     def write(
         self,
         query: str | Query,
@@ -267,7 +267,7 @@ class Verbs(ABC):
             publish([file for file, _ in parts], folder)
         return parts, columns
 
-    @told()
+    @with_plain_errors()
     def explain(
         self,
         query: str | Query,

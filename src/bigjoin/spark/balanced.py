@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, tuples_said
+from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, tuples_answered
 from bigjoin.dataflow.managed import Managed, Manager, begin
 from bigjoin.dataflow.packing import Arrays, pack_arrays, packed, unpack_arrays
 from bigjoin.dataflow.schedule import DealtSchedule, Round
@@ -166,7 +166,7 @@ class BalancedTask(RoundTask):
                 continue
             said = self.manager.answer(self.stage // 2, row.visit, unpack_arrays(row.payload), self.number)
             if said:
-                self.load[worker] += tuples_said(said[0])
+                self.load[worker] += tuples_answered(said[0])
                 yield [(home, worker, (self.number << 32) + row.sequence, row.visit, pack_arrays(said))]
 
     def _advanced(self, rows: Iterator[Arrival]) -> Iterator[Sequence[Row]]:

@@ -28,19 +28,19 @@ _SERVER_LOST = "the Spark Connect server no longer answers: check its log, start
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def with_plain_errors() -> Iterator[None]:
     """Raise an error from Spark as a BigjoinError, if a task raised one or the cause is known."""
     try:
         yield
     except BigjoinError:
         raise
     except Exception as error:
-        if (meant := meaning(error)) is None:
+        if (plain := plain_error(error)) is None:
             raise
-        raise meant from error
+        raise plain from error
 
 
-def meaning(error: BaseException) -> BigjoinError | None:
+def plain_error(error: BaseException) -> BigjoinError | None:
     """Return the BigjoinError that an error from Spark stands for: one that a task raised, or a lost process."""
     said = str(error)
     if ours := _OURS.findall(said):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from bigjoin.dataflow.heavy import HeavyItinerary, find_heavy
-from bigjoin.dataflow.lookups import Dealing, tuples_said
+from bigjoin.dataflow.lookups import Dealing, tuples_answered
 from bigjoin.dataflow.managed import Managed, Manager, begin
 from bigjoin.dataflow.owned_seeds import WorkerSeeds
 from bigjoin.dataflow.packing import pack, pack_arrays, unpack, unpack_arrays
@@ -205,7 +205,7 @@ class Balanced:
                         said = self.answering(task, managers[worker]).answer(exchange, number, request, task)
                         if said:
                             answers[number][task] = unpack_arrays(pack_arrays(said))
-                            answered[worker] += tuples_said(said[0])
+                            answered[worker] += tuples_answered(said[0])
                 if state.is_last:
                     continue
                 arrived[worker] = Managed.of(unpack_arrays(pack_arrays(state.arrays()))), dict(answers)

@@ -15,7 +15,7 @@ import bigjoin as bj
 from bigjoin.dataflow import lookups
 from bigjoin.dataflow.forecast import forecast
 from bigjoin.dataflow.lookups import Dealing, ProposeLookup, ask, ask_ranges, entries_of_workers, gathered
-from bigjoin.dataflow.managed import Manager, tries_of
+from bigjoin.dataflow.managed import Manager
 from bigjoin.dataflow.owned_seeds import tuples_of_workers
 from bigjoin.dataflow.packing import pack, pack_arrays, unpack, unpack_arrays
 from bigjoin.dataflow.schedule import DealtSchedule, Waiting
@@ -433,9 +433,9 @@ def test_tasks_may_know_the_same_changing_lists_by_other_places(tmp_path, monkey
             phases = [mine[signed.insert], Phase(fresh, index, signed.insert)]
             wanted = Simulated(signed.dq.plan, phases[0], tmp_path / "index").run().count
             for phase in phases:
-                for trie in tries_of(bind(signed.dq.plan, phase)):
+                for trie in bind(signed.dq.plan, phase).tries:
                     assert entries_of_workers(trie, Dealing(5, 2, 1)).sum() == entries(trie)
-            layouts = [[t.places for t in tries_of(bind(signed.dq.plan, p)) if t.places is not None] for p in phases]
+            layouts = [[t.places for t in bind(signed.dq.plan, p).tries if t.places is not None] for p in phases]
             differ.append(any((a != b).any() for a, b in zip(*layouts, strict=True)))
             run = Versioned(signed.dq.plan, phases[0], tmp_path / "index", workers=5, tasks=2)
             run.others = [bind(signed.dq.plan, phase) for phase in phases]

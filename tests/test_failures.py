@@ -13,7 +13,7 @@ import pytest
 
 import bigjoin as bj
 from bigjoin.errors import CARET_WIDTH, MAX_LINE_LENGTH, MAX_LINES, BigjoinError, QueryError, SourceError, Span, bounded, shown
-from bigjoin.spark.failures import meaning
+from bigjoin.spark.failures import plain_error
 from tests.test_cli import BIGJOIN, refused, run_here
 
 LONG = 100_000
@@ -164,12 +164,12 @@ def test_an_error_of_a_task_is_raised_as_it_was_there():
         "Job aborted ... PythonException: Traceback (most recent call last):\n  File x\nbigjoin.errors.SourceError: first\n\n"
         "During handling ...\nbigjoin.errors.QueryError: what\n  where\n  ^\nhint: do\n SQLSTATE: 39000\n\tat org.apache"
     )
-    found = meaning(RuntimeError(said))
+    found = plain_error(RuntimeError(said))
     assert type(found) is QueryError
     assert str(found) == "what\n  where\n  ^\nhint: do"
-    assert type(meaning(RuntimeError("bigjoin.errors.LaterError: of another version"))) is BigjoinError
-    assert meaning(RuntimeError("something else")) is None
-    assert meaning(ConnectionRefusedError(111, "Connection refused")) is None  # not py4j's
+    assert type(plain_error(RuntimeError("bigjoin.errors.LaterError: of another version"))) is BigjoinError
+    assert plain_error(RuntimeError("something else")) is None
+    assert plain_error(ConnectionRefusedError(111, "Connection refused")) is None  # not py4j's
 
 
 def children(process, word):

@@ -21,7 +21,7 @@ from bigjoin.materialize import check_definitions, materialize
 from bigjoin.planner import meaning
 from bigjoin.query.query import Query
 from bigjoin.spark.count_here import count_here, is_small
-from bigjoin.spark.failures import told
+from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.session import scratch_directory
 from bigjoin.spark.sources import TableLike, given_rows
 from bigjoin.streaming.batches import Batches, KnownCounts, check_checkpoint, telling
@@ -159,7 +159,7 @@ class Graph(Verbs):
         scratch = scratch_directory("graph")
         return self._over(undirected_copy(self._without_runs(), scratch / "index"), spark=self._spark, scratch=scratch)
 
-    @told()
+    @with_plain_errors()
     def materialize(self, name: str, query: str | Query, **flags: Unpack[Flags]) -> int:
         """Store a query's result as a relation of the index, and return how many tuples it has.
 
@@ -172,7 +172,7 @@ class Graph(Verbs):
         self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples
 
-    @told()
+    @with_plain_errors()
     def apply(
         self,
         updates: TableLike | Watchable,
@@ -206,7 +206,7 @@ class Graph(Verbs):
         self.index = monitor.live.index
         return epoch
 
-    @told()
+    @with_plain_errors()
     def watch(
         self,
         queries: Watchable | DataFrame,
@@ -268,7 +268,7 @@ class Graph(Verbs):
         stream = frame.writeStream.foreachBatch(batches).option("checkpointLocation", where)
         return telling((stream.trigger(**trigger) if trigger else stream).start())
 
-    @told()
+    @with_plain_errors()
     def _counted(self, index: Index, query: Query, spark: Callable[[], SparkSession]) -> int:
         """Return the number of matches of a query in an index of this graph, without Spark if the index is small."""
         return count_here(index, query) if is_small(index) else int(self._over(index, spark=spark()).count(query))

@@ -27,7 +27,7 @@ from bigjoin.languages import parse
 from bigjoin.materialize import check_queries, definitions, store
 from bigjoin.paths import check_regular, is_remote
 from bigjoin.query.query import Query
-from bigjoin.spark.failures import told
+from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.read import frame_table, scan_frame
 from bigjoin.spark.sources import Session, TableLike, given_rows, session_of
 from bigjoin.spark.tasks import runner
@@ -39,7 +39,7 @@ MAX_ROWS_INDEXED_HERE = 6_000_000
 """Up to this many rows, this process builds the index alone: Spark's jobs would take longer than the work."""
 
 
-@told()
+@with_plain_errors()
 def build_index(
     edges: TableLike | Mapping[str, TableLike],
     path: str | Path,

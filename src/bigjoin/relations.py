@@ -32,7 +32,7 @@ from bigjoin.planner import count_plan, factorized_plan, meaning, plan
 from bigjoin.planner.draft import Draft
 from bigjoin.query.nest import nest_of
 from bigjoin.query.query import Atom, Query
-from bigjoin.spark.failures import told
+from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.read import frame_schema, read_frame, spool
 from bigjoin.spark.session import scratch_directory
 from bigjoin.spark.sources import TableLike, given_rows, session_of
@@ -41,7 +41,7 @@ from bigjoin.streaming.compaction import without_runs
 from bigjoin.verbs import Verbs
 
 
-@told()
+@with_plain_errors()
 def join(
     query: str | Query,
     /,

@@ -27,8 +27,8 @@ from bigjoin.planner.draft import Draft
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.spark.choose import choose
-from bigjoin.spark.failures import told
-from bigjoin.spark.frames import schema_of_frame, write_frame
+from bigjoin.spark.failures import with_plain_errors
+from bigjoin.spark.frames import write_frame
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory, get_session, parallelism
 from bigjoin.spark.strategy import Ask, PartFile, Ran, Strategy, strategy_named, task_stats
@@ -83,11 +83,6 @@ class Verbs(ABC):
             self._spark = get_session()
         return self._spark
 
-    @property
-    def _session(self) -> SparkSession | None:
-        """The session that queries will run in, if there is one already."""
-        return self._spark or SparkSession.getActiveSession()
-
     @cached_property
     def _strategies(self) -> dict[str, Strategy]:
         """The strategies that have been used; they keep what they have planned in this session."""
@@ -103,7 +98,7 @@ class Verbs(ABC):
         """Bytes of scratch files that results of `find` hold until `close`."""
         return self._results.bytes
 
-    @told()
+    @with_plain_errors()
     def count(
         self,
         query: str | Query,
@@ -146,7 +141,7 @@ class Verbs(ABC):
         tuples = np.array([sum(relation.tuples for relation in first.index.statistics.relations.values())])
         return Count.of(Ran(number, workers, stats, lambda: tuples), first, asked.strategy, seconds)
 
-    @told()
+    @with_plain_errors()
     def exists(
         self,
         query: str | Query,
@@ -161,7 +156,7 @@ class Verbs(ABC):
         with Held() as held:
             return self._strategy(asked).find(asked.parts[0], held).count() > 0
 
-    @told()
+    @with_plain_errors()
     def find(
         self,
         query: str | Query,
@@ -197,7 +192,7 @@ class Verbs(ABC):
             frame = frame.distinct()
         return frame.limit(asked.limit) if asked.limit is not None and (asked.is_distinct or len(frames) > 1) else frame
 
-    @told()
+    @with_plain_errors()
     def write(
         self,
         query: str | Query,
@@ -266,14 +261,12 @@ class Verbs(ABC):
         if len(asked.parts) == 1 and not asked.is_distinct:
             return strategy.write(asked.parts[0], folder, suffix, progress, in_pieces=in_pieces)
         with Held() as held:
-            frame = self._find(asked, strategy, held)
-            columns = schema_of_frame(frame)
-            parts = write_frame(frame, columns, folder, suffix)
+            parts, columns = write_frame(self._find(asked, strategy, held), folder, suffix)
         if in_pieces:
             publish([file for file, _ in parts], folder)
         return parts, columns
 
-    @told()
+    @with_plain_errors()
     def explain(
         self,
         query: str | Query,
@@ -343,7 +336,8 @@ class Verbs(ABC):
             return strategy, "as asked for"
         if factorized:
             return "shared", "which alone finds factorized matches"
-        return choose(self._session, index, partial(plan, part), workers)
+        session = self._spark or SparkSession.getActiveSession()  # none is started only to choose
+        return choose(session, index, partial(plan, part), workers)
 
     def _strategy(self, asked: _Asked) -> Strategy:
         """Return the strategy that answers a query, in this session."""

@@ -108,7 +108,9 @@ class Partitioned(Watching):
             how = {"strategy": "partitioned", "workers": self.workers, "listing": False}
             epoch = graph.apply(frame.toArrow(), question.query, **how, **question.flags)  # type: ignore[arg-type]
             counted = [ran for changes in epoch.queries.values() for ran in changes.figures]
-            runs.extend({**ran.stats, "index_tuples": ran.index_tuples()} for ran in counted)
+            for ran in counted:
+                tuples = ran.index_tuples()
+                runs.append({**ran.stats, "index_tuples": {"max": int(tuples.max()), "mean": float(tuples.mean())}})
 
         stream = self.stream().writeStream.foreachBatch(apply).trigger(**ONCE)
         times = finished(stream.option("checkpointLocation", str(place / "checkpoint")).start())

@@ -111,9 +111,9 @@ def _told(error: BaseException) -> tuple[str, int]:
         if os.environ.get("BIGJOIN_DEBUG"):
             raise error
         if "pyspark" in sys.modules:
-            from bigjoin.spark.failures import meaning
+            from bigjoin.spark.failures import plain_error
 
-            error = meaning(error) or error
+            error = plain_error(error) or error
     if isinstance(error, BigjoinError):
         return str(error), FAILURE if isinstance(error, LostError) else USER_ERROR
     if isinstance(error, OSError) and error.strerror:

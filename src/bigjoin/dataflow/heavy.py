@@ -206,8 +206,7 @@ def find_heavy(plan: BoundPlan, workers: int, *, threshold: float | None = None,
     A fair share is that of the largest relation's tuples, or of the first step's candidates.
     """
     share = HEAVY_SHARE / workers
-    used = (plan.seed.extender, *plan.extenders)
-    most = max(least, max(len(e.trie) for e in used) * share) if threshold is None else threshold
+    most = max(least, max(map(len, plan.tries)) * share) if threshold is None else threshold
     heavy: list[list[NDArray[np.int64]]] = [[] for _ in plan.plan.attributes]
     known: dict[tuple[int, int], NDArray[np.int64]] = {}
     for trie, column, position in _columns(plan):

@@ -221,9 +221,9 @@ def held(asked: Asked, answers: list[NDArray[np.uint8]]) -> NDArray[np.bool_]:
     return np.concatenate(bits).view(np.bool_).take(asked.slots)
 
 
-def tuples_said(said: NDArray[Any]) -> int:
+def tuples_answered(answer: NDArray[Any]) -> int:
     """Return how many tuples an answer counts as: one for each code or range, or for each tuple that is held."""
-    return int(np.bitwise_count(said).sum()) if said.dtype == np.uint8 else len(said)
+    return int(np.bitwise_count(answer).sum()) if answer.dtype == np.uint8 else len(answer)
 
 
 def entries_of_workers(trie: Trie, dealing: Dealing) -> NDArray[np.int64]:

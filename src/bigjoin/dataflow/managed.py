@@ -35,7 +35,7 @@ from bigjoin.dataflow.lookups import (
 from bigjoin.dataflow.packing import Arrays
 from bigjoin.dataflow.schedule import Slice
 from bigjoin.dataflow.waiting import read_waiting
-from bigjoin.index.trie import Codes, Trie
+from bigjoin.index.trie import Codes
 from bigjoin.joins.bind import BoundPlan, BoundStep
 from bigjoin.joins.blocks import UNCOUNTED, Counts, Proposals, join
 from bigjoin.joins.dataflow_primitive import WORTH_COUNTING, Sink, Tally
@@ -94,18 +94,15 @@ class Manager:
 
     def __init__(self, plan: BoundPlan, step: int | None, dealing: Dealing, sink: Sink, *, counting: bool) -> None:
         self.plan, self.number, self.dealing, self.sink, self.counting = plan, step, dealing, sink, counting
+        self.behind = 0 if step is None else step + 1
+        """How many steps are complete after the round."""
         self.exchanges = exchanges_of(plan, step)
         self.sums_last = counting and self.behind == len(plan.steps) and _asks_once(self.exchanges)
         """Whether the workers that answer the last exchange add up the matches, instead of sending answers back."""
-        self.indices = {id(trie): number for number, trie in enumerate(tries_of(plan))}
+        self.indices = {id(trie): number for number, trie in enumerate(plan.tries)}
         self.tally = Tally.of(plan)
         self.load = np.zeros(dealing.workers, np.int64)
         """Requests that each worker gets."""
-
-    @property
-    def behind(self) -> int:
-        """How many steps are complete after the round."""
-        return 0 if self.number is None else self.number + 1
 
     @property
     def stages(self) -> int:
@@ -261,11 +258,6 @@ class Manager:
         some = np.flatnonzero(ends > starts)
         if len(some):
             self.sink.wait(self.behind, 0, Counts(prefixes, ends - starts, proposers, starts).part(some), None)
-
-
-def tries_of(plan: BoundPlan) -> list[Trie]:
-    """Return the tries that a plan reads, each once, in the same order in every task."""
-    return list({id(extender.trie): extender.trie for extender in (plan.seed.extender, *plan.extenders)}.values())
 
 
 def seeds_own(plan: BoundPlan) -> int | None:

@@ -122,6 +122,11 @@ class BoundPlan:
             found += [*step.extenders, *step.excluders, *(extender for extender, _ in step.checks)]
         return found
 
+    @property
+    def tries(self) -> list[Trie]:
+        """The tries that the plan reads, each once, in the same order in every process."""
+        return list({id(extender.trie): extender.trie for extender in (self.seed.extender, *self.extenders)}.values())
+
 
 class Binder:
     """Binds the parts of a plan to an index, given the attribute order, which says where each attribute is in a prefix."""

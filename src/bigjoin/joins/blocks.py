@@ -23,8 +23,8 @@ UNCOUNTED = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Prefixes:
-    """Bare prefixes."""
+class _Columns:
+    """What all blocks have: prefixes, a row for each attribute."""
 
     prefixes: Codes
 
@@ -33,7 +33,13 @@ class Prefixes:
 
     @property
     def tuples(self) -> int:
+        """How many tuples travel with the block."""
         return len(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes(_Columns):
+    """Bare prefixes."""
 
     def part(self, chosen: NDArray[Any]) -> Prefixes:
         """Return some of the prefixes."""
@@ -43,13 +49,12 @@ class Prefixes:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(_Columns):
     """Counted prefixes: the fewest extensions so far, the extender that has them, and where among them the block begins.
 
     This is the paper's (prefix, min-c, min-i) and, for a piece of the list, (prefix, min-i, start, end).
     """
 
-    prefixes: Codes
     counts: NDArray[np.int64]
     proposers: NDArray[np.uint8]
     starts: NDArray[np.int64]
@@ -59,13 +64,6 @@ class Counts:
         """Return prefixes that no extender has counted yet."""
         count = prefixes.shape[1]
         return cls(prefixes, np.full(count, UNCOUNTED), np.zeros(count, np.uint8), np.zeros(count, np.int64))
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    @property
-    def tuples(self) -> int:
-        return len(self)
 
     @property
     def proposals(self) -> int:
@@ -111,16 +109,12 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposals:
+class Proposals(_Columns):
     """Prefixes with their candidates: for each a sorted segment, codes[begin : begin + length]. Segments may overlap."""
 
-    prefixes: Codes
     begins: NDArray[np.int64]
     lengths: NDArray[np.int64]
     codes: Codes
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     @property
     def tuples(self) -> int:

@@ -18,7 +18,7 @@ from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.trie import Codes
 from bigjoin.joins.bind import BoundPlan, ReadableIndex, bind
 from bigjoin.joins.blocks import Counts, join
-from bigjoin.joins.dataflow_primitive import DataflowPrimitive, Tally, Travels
+from bigjoin.joins.dataflow_primitive import DataflowPrimitive, Travels
 from bigjoin.joins.executable import MatchRows, Range
 from bigjoin.joins.itinerary import OneWorker
 from bigjoin.joins.seeds import equal_ranges, read_seeds
@@ -37,14 +37,11 @@ class GenericJoin:
     def __init__(self, plan: BoundPlan, *, counting: bool, batch_size: int = BATCH_SIZE, max_prefixes: float = inf) -> None:
         self.plan, self.batch_size, self.max_prefixes = plan, batch_size, max_prefixes
         self.dataflow = DataflowPrimitive(plan, self, OneWorker(plan), counting=counting, batch_size=batch_size)
+        self.tally = self.dataflow.tally
         self.queues = [Queue(batch_size) for _ in plan.steps]
         self.found: list[Codes] = []
         self.peak = 0
         """The largest number of prefixes that waited at one step."""
-
-    @property
-    def tally(self) -> Tally:
-        return self.dataflow.tally
 
     def count(self, ranges: Iterable[tuple[int, int]]) -> int:
         """Return the number of matches that start from ranges of seeds."""

@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, tuples_said
-from bigjoin.dataflow.managed import Managed, Manager, begin, tries_of
+from bigjoin.dataflow.lookups import Answers, Dealing, entries_of_workers, tuples_answered
+from bigjoin.dataflow.managed import Managed, Manager, begin
 from bigjoin.dataflow.packing import Arrays, pack_arrays, packed, unpack_arrays
 from bigjoin.dataflow.schedule import DealtSchedule, Round
 from bigjoin.defaults import EXCHANGE_BATCH_SIZE
-from bigjoin.joins.dataflow_primitive import Tally
 from bigjoin.spark.exchange import Arrival, RoundTask, Row
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Receipt, TaskOutput, by_worker
@@ -118,11 +117,9 @@ class BalancedRounds(Rounds[DealtSchedule]):
 
     def index_tuples(self) -> NDArray[np.int64]:
         """Return how many entries each worker has of all indices that the plan reads."""
-        tries, dealing = tries_of(self.job.bound), dealing_of(self.job)
-        return sum(
-            (entries_of_workers(trie, dealing.of(number)) for number, trie in enumerate(tries)),
-            start=np.zeros(self.job.workers, np.int64),
-        )
+        dealing = dealing_of(self.job)
+        held = [entries_of_workers(trie, dealing.of(number)) for number, trie in enumerate(self.job.bound.tries)]
+        return np.asarray(np.sum(held, axis=0))
 
     def _manager(self, now: Round) -> Manager:
         return Manager(self.job.bound, now.step, dealing_of(self.job), TaskOutput(self.job), counting=self.job.is_counted)
@@ -134,16 +131,13 @@ class BalancedTask(RoundTask):
     def __init__(self, job: Job, now: Round, stage: int = 0) -> None:
         super().__init__(job, now, stage)
         self.manager = Manager(job.bound, now.step, dealing_of(job), self.output, counting=job.is_counted)
+        self.tally = self.manager.tally
         self.dealt = np.zeros(job.workers, np.int64)
         """How many ranges of candidates or seeds each worker was dealt."""
         self.begun_with: list[tuple[int, int]] = []
         """Workers, and how many candidates each begins with."""
         self.states: list[tuple[str, int]] = []
         """Files with what workers manage, and their bytes."""
-
-    @property
-    def tally(self) -> Tally:
-        return self.manager.tally
 
     def receipt(self) -> Receipt:
         """Return what this task has done."""
@@ -172,7 +166,7 @@ class BalancedTask(RoundTask):
                 continue
             said = self.manager.answer(self.stage // 2, row.visit, unpack_arrays(row.payload), self.number)
             if said:
-                self.load[worker] += tuples_said(said[0])
+                self.load[worker] += tuples_answered(said[0])
                 yield [(home, worker, (self.number << 32) + row.sequence, row.visit, pack_arrays(said))]
 
     def _advanced(self, rows: Iterator[Arrival]) -> Iterator[Sequence[Row]]:

@@ -63,6 +63,9 @@ class Arrival:
 class RoundTask(ABC):
     """A task in one stage of a round: it receives rows, and sends rows and finally a receipt. Strategies define its work."""
 
+    tally: Tally
+    """What the operators of this task have done; subclasses set it."""
+
     def __init__(self, job: Job, now: Round, stage: int = 0) -> None:
         self.job, self.now, self.stage = job, now, stage
         self.output = TaskOutput(job)
@@ -74,10 +77,6 @@ class RoundTask(ABC):
         """Tuples that each worker will receive."""
         self._earlier: list[bytes] = []
         """Receipts of earlier stages."""
-
-    @property
-    @abstractmethod
-    def tally(self) -> Tally: ...
 
     @abstractmethod
     def begun(self) -> Iterator[Sequence[Row]]:

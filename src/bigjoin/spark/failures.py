@@ -28,19 +28,19 @@ _SERVER_LOST = "the Spark Connect server no longer answers: check its log, start
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def with_plain_errors() -> Iterator[None]:
     """Raise an error from Spark as a BigjoinError, if a task raised one or the cause is known."""
     try:
         yield
     except BigjoinError:
         raise
     except Exception as error:
-        if (meant := meaning(error)) is None:
+        if (plain := plain_error(error)) is None:
             raise
-        raise meant from error
+        raise plain from error
 
 
-def meaning(error: BaseException) -> BigjoinError | None:
+def plain_error(error: BaseException) -> BigjoinError | None:
     """Return the BigjoinError that an error from Spark stands for: one that a task raised, or a lost process."""
     said = str(error)
     if ours := _OURS.findall(said):
@@ -49,7 +49,8 @@ def meaning(error: BaseException) -> BigjoinError | None:
         return (kind if isinstance(kind, type) and issubclass(kind, BigjoinError) else BigjoinError)(message.strip())
     if _WORKER.search(said):
         return LostError(_WORKER_LOST)
-    if _is_connect(error) and _SERVER.search(said):
+    is_connect = type(error).__module__.startswith(("pyspark.errors.exceptions.connect", "grpc"))
+    if is_connect and _SERVER.search(said):
         return LostError(_SERVER_LOST)
     return LostError(_JVM_LOST) if _is_lost_jvm(error) else None
 
@@ -73,7 +74,3 @@ def _passed(error: BaseException, package: str) -> bool:
             return True
         trace = trace.tb_next
     return False
-
-
-def _is_connect(error: BaseException) -> bool:
-    return type(error).__module__.startswith(("pyspark.errors.exceptions.connect", "grpc"))

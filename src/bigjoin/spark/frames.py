@@ -11,16 +11,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bigjoin.spark.matches import write_batches
+from bigjoin.spark.strategy import PartFile
 
 
-def schema_of_frame(frame: DataFrame) -> pa.Schema:
-    """Return the columns of a frame, all of them nullable."""
-    return to_arrow_schema(frame.schema)
-
-
-def write_frame(frame: DataFrame, columns: pa.Schema, folder: Path, suffix: str) -> list[tuple[Path, int]]:
-    """Write the rows of a frame to files in a folder; return the files, and how many rows each has."""
-    where = folder.absolute()
+def write_frame(frame: DataFrame, folder: Path, suffix: str) -> tuple[list[PartFile], pa.Schema]:
+    """Write the rows of a frame to files in a folder; return the files with their rows, and the columns."""
+    columns, where = to_arrow_schema(frame.schema), folder.absolute()
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         file = where / f"part-{uuid.uuid4().hex}{suffix}"
@@ -28,4 +24,4 @@ def write_frame(frame: DataFrame, columns: pa.Schema, folder: Path, suffix: str)
             yield pa.RecordBatch.from_pydict({"file": [str(file)], "rows": [rows]})
 
     written = frame.mapInArrow(write, "file string, rows long").toArrow()
-    return [(Path(row["file"]), row["rows"]) for row in written.sort_by("file").to_pylist()]
+    return [(Path(row["file"]), row["rows"]) for row in written.sort_by("file").to_pylist()], columns

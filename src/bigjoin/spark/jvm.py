@@ -27,13 +27,15 @@ def launch(settings: Mapping[str, str], home: Path) -> None:
     """Start the JVM, unless it runs already; `home` is the home directory of a user without a name."""
     from pyspark import SparkConf, SparkContext
 
-    told = SparkConf(loadDefaults=False).setAll([(key, value) for key, value in settings.items() if not SECRET_KEY.search(key)])
+    public = SparkConf(loadDefaults=False).setAll(
+        [(key, value) for key, value in settings.items() if not SECRET_KEY.search(key)]
+    )
     if _has_name():
-        SparkContext._ensure_initialized(conf=told)
+        SparkContext._ensure_initialized(conf=public)
         return
     name = os.environ.setdefault("SPARK_USER", os.environ.get("HADOOP_USER_NAME", f"uid-{os.getuid()}"))
     with _submit_options(f"-Duser.name={name} -Duser.home={home}"):  # Java would say "?" for both, and Ivy needs a path
-        SparkContext._ensure_initialized(conf=told)
+        SparkContext._ensure_initialized(conf=public)
     users = SparkContext._jvm.org.apache.hadoop.security.UserGroupInformation  # type: ignore[union-attr]
     users.setLoginUser(users.createRemoteUser(name))
 

@@ -21,7 +21,7 @@ from bigjoin.dataflow.routing import pieces, route
 from bigjoin.dataflow.schedule import OwnedSchedule, Round
 from bigjoin.dataflow.waiting import read_waiting
 from bigjoin.joins.blocks import Block, join
-from bigjoin.joins.dataflow_primitive import DataflowPrimitive, Tally, Travels
+from bigjoin.joins.dataflow_primitive import DataflowPrimitive, Travels
 from bigjoin.joins.itinerary import Itinerary
 from bigjoin.spark.exchange import Arrival, RoundTask, Row
 from bigjoin.spark.job import Job
@@ -75,11 +75,10 @@ class PartitionedRounds(Rounds[OwnedSchedule]):
 
     def index_tuples(self) -> NDArray[np.int64]:
         """Return how many tuples each worker owns of the lists that the plan reads."""
-        used = [self.job.bound.seed.extender, *self.job.bound.extenders]
+        plan = self.job.bound
         if self.job.heavy is not None:
-            return self.job.heavy.tuples_of_workers(used)
-        tries = {id(e.trie): e.trie for e in used}.values()
-        return sum((tuples_of_workers(trie, self.job.workers) for trie in tries), start=np.zeros(self.job.workers, np.int64))
+            return self.job.heavy.tuples_of_workers([plan.seed.extender, *plan.extenders])
+        return np.asarray(np.sum([tuples_of_workers(trie, self.job.workers) for trie in plan.tries], axis=0))
 
 
 class PartitionedTask(RoundTask):
@@ -98,13 +97,10 @@ class PartitionedTask(RoundTask):
             last=itinerary.furthest(now.step),
             shares=not job.streams,
         )
+        self.tally = self.dataflow.tally
         self.visits = itinerary.visits
         self.numbers = {visit: n for n, visit in enumerate(self.visits)}
         self.sequence = 0
-
-    @property
-    def tally(self) -> Tally:
-        return self.dataflow.tally
 
     def begun(self) -> Iterator[Sequence[Row]]:
         """Read seeds, or propose for prefixes that wait."""

@@ -13,6 +13,7 @@ import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -114,17 +115,15 @@ class InRounds(Strategy):
         """Find the matches now, and return a DataFrame with them: a small result is part of it, a large one lies in files."""
         job, folder = self.job(ask), common_directory(self.spark, ask.index.path, "matches")
         files: list[str] | list[bytes]
-        try:
+        with ExitStack() as removal:
+            removal.callback(shutil.rmtree, folder, ignore_errors=True)
             written = [file for file, _ in self.write_job(job, folder, ARROW_SUFFIX)]
-            is_small = sum(file.stat().st_size for file in written) <= MAX_BYTES_IN_FRAME
-            files = [file.read_bytes() for file in written] if is_small else [str(file) for file in written]
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        if is_small:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            held.add(folder, self.spark)
+            if sum(file.stat().st_size for file in written) <= MAX_BYTES_IN_FRAME:
+                files = [file.read_bytes() for file in written]
+            else:
+                files = [str(file) for file in written]
+                held.add(folder, self.spark)
+                removal.pop_all()  # the folder is kept
         return _frame_of(self.spark, files, in_microseconds(job.schema), max(1, min(job.tasks, len(files))))
 
     def write(

@@ -18,7 +18,7 @@ from bigjoin.index.directory import Index
 from bigjoin.index.manifest_entries import LedgerEntry
 from bigjoin.paths import is_remote
 from bigjoin.query.query import Query
-from bigjoin.spark.failures import meaning, told
+from bigjoin.spark.failures import plain_error, with_plain_errors
 from bigjoin.streaming.monitor import Monitor, Observer
 
 
@@ -45,7 +45,7 @@ class Batches:
     adopt: bool = False
     function: Observer | None = None
 
-    @told()
+    @with_plain_errors()
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Apply a batch as an epoch, unless it is committed already."""
         spark = frame.sparkSession
@@ -91,7 +91,7 @@ class StreamError(BigjoinError, StreamingQueryException):
 
 
 def _meaning(failure: Exception) -> StreamError | None:
-    if (meant := meaning(failure)) is None:
+    if (meant := plain_error(failure)) is None:
         return None
     error = StreamError(str(meant))
     error.__cause__ = failure

@@ -15,13 +15,13 @@ demo: $(STAMP)  ## Count the paper's five queries on the bundled graph
 	$(BIN)/bigjoin demo
 
 test: $(STAMP) check  ## Check and test everything
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 published: $(STAMP)  ## Compare with every published count, including those that take minutes
 	$(BIN)/pytest tests/test_published.py
 
 fast: $(STAMP)  ## Run the tests that need no Spark
-	$(BIN)/pytest -m "not spark and not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not spark and not slow"
 
 check: $(STAMP)  ## Lint, check types and import contracts
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ from bigjoin.planner import count_plan, plan
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.operators import BY_CODE, OPERATORS
 from bigjoin.query.query import Query
-from bigjoin.spark.strategy import Ran, Strategy, strategy_named
+from bigjoin.spark.strategy import Outcome, Strategy, strategy_named
 from tests.treatments import total
 
 SOURCES = Path(bigjoin.__file__).parent
@@ -107,7 +107,7 @@ class Alone(Strategy):
     def count(self, ask, progress=None):
         bound = bind(plan(ask.meaning), ask.index)
         found = GenericJoin(bound, counting=True).count([bound.seed.positions])
-        return Ran(found, 1, {"steps": []}, lambda: np.array([1]))
+        return Outcome(found, 1, {"steps": []}, lambda: np.array([1]))
 
     def find(self, ask, held):
         raise NotImplementedError

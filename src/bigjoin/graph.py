@@ -24,7 +24,7 @@ from bigjoin.spark.count_here import count_here, is_small
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.session import scratch_directory
 from bigjoin.spark.sources import TableLike, given_rows
-from bigjoin.streaming.batches import Batches, KnownCounts, check_checkpoint, telling
+from bigjoin.streaming.batches import Batches, KnownCounts, check_checkpoint, with_plain_failure
 from bigjoin.streaming.compaction import compact_in_place, without_runs
 from bigjoin.streaming.epoch import Epoch
 from bigjoin.streaming.monitor import Monitor, Observer
@@ -113,7 +113,9 @@ class Graph(Verbs):
             self.index = Index.open(self.index.path, verify=self.index.verifies)
         identity = self.index.manifest.identity
         if self._compacted is None or self._compacted[0] != identity:
-            found = without_runs(self.index)
+            live = None if self._monitor is None else self._monitor[1].live
+            known = live.versions if live is not None and live.index.manifest.identity == identity else None
+            found = without_runs(self.index, known)
             if found.path == self.index.path:
                 self.index = found
                 return found
@@ -266,7 +268,7 @@ class Graph(Verbs):
         self._is_watched = True
         batches = Batches(monitor, where, adopt=adopt, function=function)
         stream = frame.writeStream.foreachBatch(batches).option("checkpointLocation", where)
-        return telling((stream.trigger(**trigger) if trigger else stream).start())
+        return with_plain_failure((stream.trigger(**trigger) if trigger else stream).start())
 
     @with_plain_errors()
     def _counted(self, index: Index, query: Query, spark: Callable[[], SparkSession]) -> int:

@@ -10,7 +10,6 @@ from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -31,7 +30,7 @@ from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.frames import write_frame
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory, get_session, parallelism
-from bigjoin.spark.strategy import Ask, PartFile, Ran, Strategy, strategy_named, task_stats
+from bigjoin.spark.strategy import Ask, Outcome, PartFile, Strategy, strategy_named, task_stats, whole_index
 from bigjoin.spark.stream import publish, stream
 
 
@@ -41,11 +40,11 @@ class Count(int):
     seconds: float
     strategy: str
     workers: int
-    _ran: Ran
+    _ran: Outcome
     _asked: Ask
 
     @classmethod
-    def of(cls, ran: Ran, asked: Ask, strategy: str, seconds: float) -> Count:
+    def of(cls, ran: Outcome, asked: Ask, strategy: str, seconds: float) -> Count:
         """Return the count of a run, with its figures."""
         count = cls(ran.matches)
         count._ran, count._asked = ran, asked
@@ -114,16 +113,21 @@ class Verbs(ABC):
         With `deduplicate`, return the number of distinct rows, if the head leaves attributes out.
         """
         parallelism(self.spark)  # may start a session, or run a job to ask a cluster: that is not part of the query's time
+        started = time.perf_counter()
         asked = self._ask(_query(query, flags), strategy=strategy, workers=workers, batch_size=batch_size)
         if asked.is_distinct:
             return self._count_rows(asked)
-        return _added([self._count(asked, part, progress) for part in asked.parts])
+        counts = []
+        for part in asked.parts:  # what is asked is found out once, in the time of the first part
+            counts.append(self._count(asked, part, progress, started))
+            started = time.perf_counter()
+        return _added(counts)
 
-    def _count(self, asked: _Asked, part: Ask, progress: Callable[[float], None] | None) -> Count:
-        started = time.perf_counter()
+    def _count(self, asked: _Asked, part: Ask, progress: Callable[[float], None] | None, started: float) -> Count:
+        asked_seconds = time.perf_counter() - started
         ran = self._strategy(asked).count(part, progress)
-        seconds = time.perf_counter() - started
-        stats = {**ran.stats, "seconds": {"plan": ran.plan_seconds, "run": seconds - ran.plan_seconds}}
+        seconds, planned = time.perf_counter() - started, asked_seconds + ran.plan_seconds
+        stats = {**ran.stats, "seconds": {"plan": planned, "run": seconds - planned}}
         return Count.of(replace(ran, stats=stats), part, asked.strategy, seconds)
 
     def _count_rows(self, asked: _Asked) -> Count:
@@ -138,8 +142,8 @@ class Verbs(ABC):
         tasks = task_stats([seconds] * workers, peak_memory=0, compiled=0)
         stats = {"rounds": 1, "bytes": 0, "load": {"max": 0, "mean": 0.0}, "steps": [], **tasks}
         stats["seconds"] = {"plan": 0.0, "run": seconds}
-        tuples = np.array([sum(relation.tuples for relation in first.index.statistics.relations.values())])
-        return Count.of(Ran(number, workers, stats, lambda: tuples), first, asked.strategy, seconds)
+        ran = Outcome(number, workers, stats, partial(whole_index, first.index))
+        return Count.of(ran, first, asked.strategy, seconds)
 
     @with_plain_errors()
     def exists(

@@ -56,7 +56,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt, Exception) as error:
         if not _was_interrupted(error):
-            _fail(*_told(error))
+            _fail(*_message_and_code(error))
         if "pyspark" in sys.modules:
             from bigjoin.spark.session import end_jvm
 
@@ -105,7 +105,7 @@ def _fail(message: str, code: int) -> None:
     sys.exit(code)
 
 
-def _told(error: BaseException) -> tuple[str, int]:
+def _message_and_code(error: BaseException) -> tuple[str, int]:
     """Return the message and the exit code for an error: bigjoin's own, a Spark task's, the system's, or an unexpected one."""
     if not isinstance(error, BigjoinError):
         if os.environ.get("BIGJOIN_DEBUG"):

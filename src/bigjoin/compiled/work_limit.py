@@ -24,7 +24,7 @@ def check_work(query: Query, counts: Iterable[tuple[CountPlan, ReadableIndex]]) 
     expected = sum(expected_candidates(term, plan.query, index) for plan, index in counts for term in plan.terms)
     if expected > limit:
         raise BigjoinError(
-            f"counting {shown(query, 120)} for this epoch means looking at about {expected:.2g} candidates, and the limit is "
+            f"counting {shown(query, 120)} means looking at about {expected:.2g} candidates, and the limit is "
             f"{limit:.2g}: watch a query with fewer attributes, apply fewer updates at a time, or allow more with "
             f"{MAX_CANDIDATES_VARIABLE} in the environment"
         )

@@ -172,12 +172,12 @@ class HeavyItinerary(Itinerary):
             position = len(block.prefixes)
             yield Spread(block, hashes_of(block.prefixes[at : at + 1]), self.heavy.marks[position])
             yield Staying(self.heavy.heavy_candidates(position, block))
-        elif isinstance(block, Counts) and visit.operator == "wait":
+        elif isinstance(block, Counts) and visit.kind == "wait":
             many = block.counts > self.heavy.threshold
             long = where(block, many)
             yield from self.heavy.pieces(long, at, self._offsets(visit, long), self.batch_size)
             yield Staying(where(block, ~many))
-        elif isinstance(block, Prefixes) and visit.operator == "check":
+        elif isinstance(block, Prefixes) and visit.kind == "check":
             position = self.checks[visit.step][visit.stop].checks[0][0].value
             known = self.heavy.has(position, block.prefixes[position])
             others = where(block, ~known)
@@ -195,7 +195,7 @@ class HeavyItinerary(Itinerary):
             prefixes, trie = block.prefixes.take(mine, axis=1), step.extenders[n].trie
             nodes = step.extenders[n].nodes(prefixes).astype(np.int64)
             begins = np.empty(len(mine), np.int64)
-            list_starts(trie.offsets, trie.values, nodes, step.limits(prefixes)[0], begins)
+            list_starts(trie.offsets, trie.values, nodes, step.bounds_of(prefixes)[0], begins)
             offsets[mine] = begins - trie.offsets[nodes]
         return offsets
 

@@ -73,16 +73,16 @@ class CountLookup:
     """All prefixes ask."""
 
     def columns(self, prefixes: Codes, rows: Selection = slice(None)) -> Codes:
-        """Return what requests name: the key, and the limits if there are any."""
+        """Return what requests name: the key, and the bounds if there are any."""
         prefixes = prefixes[:, rows]
-        limits = [limit for limit in self.bounds.limits(prefixes) if len(limit)]
-        return _stacked([*(prefixes[k] for k in self.extender.key), *limits], prefixes)
+        code_bounds = [codes for codes in self.bounds.bounds_of(prefixes) if len(codes)]
+        return _stacked([*(prefixes[k] for k in self.extender.key), *code_bounds], prefixes)
 
     def answer(self, asked: Arrays) -> Arrays:
         """Return where the part of each key's list within the bounds begins and ends."""
         trie, width, count = self.extender.trie, len(self.extender.key), len(asked[0])
-        limits = iter(asked[width:])
-        lower, upper = (next(limits) if bounded else asked[0][:0] for bounded in self.bounds.bounded)
+        code_bounds = iter(asked[width:])
+        lower, upper = (next(code_bounds) if bounded else asked[0][:0] for bounded in self.bounds.bounded)
         starts, ends = np.empty(count, np.int64), np.empty(count, np.int64)
         list_ranges(trie.offsets, trie.values, trie.nodes(asked[:width], count), lower, upper, starts, ends)
         return starts, ends

@@ -14,7 +14,7 @@ from typing import Annotated, TypeAlias
 
 from bigjoin.defaults import MAX_SHARDS
 from bigjoin.errors import BigjoinError
-from bigjoin.index.typed_json import ANY_SIZE, between, matching
+from bigjoin.index.typed_json import BigInt, between, matching
 from bigjoin.query.statistics import ListStatistics
 
 FORMAT_VERSION = 3
@@ -38,9 +38,7 @@ FileName: TypeAlias = Annotated[str, matching(rf"(?!.*\.\.){_BUILD}/[A-Za-z0-9_]
 BuildFolder: TypeAlias = Annotated[str, matching(_BUILD, "the folder of a build")]
 EpochFolder: TypeAlias = Annotated[str, matching("([A-Za-z_0-9][A-Za-z0-9_-]*/)?epoch=[0-9]+", "the folder of an epoch")]
 RelationName: TypeAlias = Annotated[str, matching(RELATION_NAME.pattern, "the name of a relation")]
-Figure: TypeAlias = Annotated[int, ANY_SIZE]
-"""A number of matches, which may be larger than 64 bits hold."""
-CountsLine: TypeAlias = Mapping[str, Figure | Mapping[str, Mapping[str, Figure]]]
+CountsLine: TypeAlias = Mapping[str, BigInt | Mapping[str, Mapping[str, BigInt]]]
 """A line of a watch's counts: figures by name and, if several queries are watched, figures by name for each of `queries`."""
 
 

@@ -48,6 +48,8 @@ def matching(pattern: str, what: str) -> Rule:
 
 
 ANY_SIZE = Rule("a whole number", lambda _: True)
+BigInt: TypeAlias = Annotated[int, ANY_SIZE]
+"""A whole number that may be larger than 64 bits hold."""
 _DEFAULT_RULES = {
     int: between(-(2**62), 2**62),
     float: Rule("a finite number", lambda value: abs(value) <= sys.float_info.max),
@@ -89,7 +91,12 @@ def _converter(kind: Any) -> Reader:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         readers = [_reader(member) for member in inner if member is not types.NoneType]
-        return lambda value, where: readers[-1 if isinstance(value, dict) else 0](value, where)
+        may_be_none = types.NoneType in inner
+
+        def read(value: Any, where: str) -> Any:
+            return None if value is None and may_be_none else readers[-1 if isinstance(value, dict) else 0](value, where)
+
+        return read
     if is_dataclass(kind):
         return partial(_object, kind)
     if kind in (Any, object, types.NoneType):

@@ -164,10 +164,10 @@ def _span(footers: list[Footer], keys: tuple[str, ...], source: str) -> tuple[in
             group = footer.metadata.row_group(i)
             columns = {group.column(c).path_in_schema: group.column(c) for c in range(group.num_columns)}
             for key in keys:
-                told = columns[key].statistics if key in columns else None
-                if told is not None and told.has_min_max:
-                    check_64_bits(told.max, column=key, source=source)
-                    bounds += (told.min, told.max)
+                statistics = columns[key].statistics if key in columns else None
+                if statistics is not None and statistics.has_min_max:
+                    check_64_bits(statistics.max, column=key, source=source)
+                    bounds += (statistics.min, statistics.max)
                 elif group.num_rows:
                     return None
     return (min(bounds), max(bounds)) if bounds else None

@@ -16,7 +16,7 @@ from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
 from bigjoin.joins.after import After
 from bigjoin.joins.bounds_and_filters import Bounds, Condition, Filter, constrain
-from bigjoin.joins.extender import BoundExtender, Limits
+from bigjoin.joins.extender import BoundExtender, CodeBounds
 from bigjoin.query.plan import Extender, Plan, Restriction
 from bigjoin.query.query import Comparison, Query
 from bigjoin.query.read import Read, Version
@@ -46,9 +46,9 @@ class BoundStep:
     condition: Condition
     marks: NDArray[np.uint8]
 
-    def limits(self, prefixes: Codes) -> Limits:
+    def bounds_of(self, prefixes: Codes) -> CodeBounds:
         """Return the bounds on the new attribute's code, for each prefix."""
-        return self.condition.bounds.limits(prefixes)
+        return self.condition.bounds.bounds_of(prefixes)
 
     @cached_property
     def late_filters(self) -> tuple[Filter, ...]:
@@ -191,8 +191,8 @@ def bind(plan: Plan, index: ReadableIndex) -> BoundPlan:
     for i, attribute in enumerate(seed.attributes):
         bound = seed.attributes[: i + 1]
         mine = [f.led_by(attribute) for f in seed.filters if _last(f.attributes, bound) == attribute]
-        limits = [r for r in seed.restrictions if _last((r.smaller, r.larger), bound) == attribute]
-        conditions.append(condition(attribute, limits, mine))
+        restrictions = [r for r in seed.restrictions if _last((r.smaller, r.larger), bound) == attribute]
+        conditions.append(condition(attribute, restrictions, mine))
     names = [seed.extender.atom.attributes[c] for c in seed.extender.columns]
     trie = binder.extender(seed.extender).trie
     bound_seed = BoundSeed(

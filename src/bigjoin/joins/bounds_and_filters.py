@@ -50,7 +50,7 @@ class Bounds:
         both = bool(self.equal or self.codes)
         return not self.empty and (both or bool(self.above)), self.empty or both or bool(self.below)
 
-    def limits(self, prefixes: Codes) -> tuple[Codes, Codes]:
+    def bounds_of(self, prefixes: Codes) -> tuple[Codes, Codes]:
         """Return (lower, upper) for each prefix, lower included and upper excluded; an empty array means no bound."""
         kind, count = prefixes.dtype.type, prefixes.shape[1]
         if self.empty:

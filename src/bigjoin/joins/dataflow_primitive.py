@@ -103,7 +103,7 @@ class DataflowPrimitive:
     def visit(self, visit: Visit, block: Block) -> Travels:
         """Do what a visit asks for, and give what has to travel further."""
         place = self.itinerary.place(visit)
-        yield from self._go_on(self.visits[visit.operator](visit, block, place), place)
+        yield from self._go_on(self.visits[visit.kind](visit, block, place), place)
 
     def _go_on(self, moves: Moves, here: int | None) -> Travels:
         """Follow blocks through all visits that need no exchange, and give those that have to travel."""
@@ -119,14 +119,14 @@ class DataflowPrimitive:
                 if not isinstance(part, Staying):
                     yield visit, part
                 elif len(part.block):
-                    pending.append((self.visits[visit.operator](visit, part.block, there), there))
+                    pending.append((self.visits[visit.kind](visit, part.block, there), there))
 
     def _reach(self, visit: Visit | None, step: int, prefixes: Codes) -> Moves:
         """Send prefixes that have completed some steps to their next visit; without one they are matches."""
         if visit is None and self.counting:
             self.tally.match(prefixes.shape[1])
             return
-        if visit is None or visit.operator == "count":  # no checks are left
+        if visit is None or visit.kind == "count":  # no checks are left
             self.tally.prefixes[step] += prefixes.shape[1]
         if visit is not None:
             yield visit, Prefixes(prefixes)

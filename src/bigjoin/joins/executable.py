@@ -26,7 +26,7 @@ class MatchRows:
 
 
 class Executable(Protocol):
-    """A plan bound to an index, executed as compiled loops or on batches (`batched.py`)."""
+    """A plan bound to an index, executed as compiled loops or on batches (`generic_join.py`)."""
 
     @property
     def tally(self) -> NDArray[np.int64]:

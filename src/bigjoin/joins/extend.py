@@ -1,8 +1,8 @@
 """One step extends every prefix by one attribute: the extender with the fewest extensions proposes, the others intersect.
 
-This file is the algorithm (section 3.1 of the paper), and every strategy runs it. With all lists at hand, a step is `extend`.
-Where lists have owners, each owner runs the verbs with its own extenders (`dataflow_primitive.py`). The compiled form of a plan
-does the same in nested loops.
+This file is the algorithm (section 3.1 of the paper). `extend` is a whole step. In the dataflow of a plan the verbs run one by
+one, each owner of lists with its own extenders (`dataflow_primitive.py`). `balanced` answers the same verbs by lookups, and
+the compiled form of a plan does the same in nested loops.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def count(step: BoundStep, block: Prefixes | Counts, extenders: Sequence[int] | 
 def fewest_extensions(step: BoundStep, block: Prefixes | Counts, extenders: Sequence[int] | None = None) -> Counts:
     """Count prefixes with some extenders of a step, or all; lower the counts that a block already has."""
     counted = Counts.none(block.prefixes) if isinstance(block, Prefixes) else block
-    limits = step.limits(counted.prefixes)
+    code_bounds = step.bounds_of(counted.prefixes)
     for number in range(len(step.extenders)) if extenders is None else extenders:
-        step.extenders[number].count(number, counted, limits)
+        step.extenders[number].count(number, counted, code_bounds)
     return counted
 
 
@@ -51,7 +51,7 @@ def propose(step: BoundStep, block: Counts, extenders: Sequence[int] | None = No
     for number in range(len(step.extenders)) if extenders is None else extenders:
         mine = where(block, block.proposers == number)
         if len(mine):
-            yield number, step.extenders[number].propose(mine, step.limits(mine.prefixes))
+            yield number, step.extenders[number].propose(mine, step.bounds_of(mine.prefixes))
 
 
 def intersect(
@@ -72,11 +72,11 @@ def intersect(
     reads = {p for extender in (*extenders, *excluders) for p in extender.reads}
     order, firsts = _runs(block, order, reads.union(f.position for f in filters if f.position is not None))
     found = block.unshared(order[firsts])
-    limits = step.limits(found.prefixes)
+    code_bounds = step.bounds_of(found.prefixes)
     for extender in extenders:
-        extender.intersect(found, limits, step.marks)
+        extender.intersect(found, code_bounds, step.marks)
     for excluder in excluders:
-        excluder.exclude(found, limits)
+        excluder.exclude(found, code_bounds)
     for f in filters:
         compare_extensions(f.ranks, f.operator, f.others(found.prefixes), *found.segments)
     if not firsts.all():
@@ -91,7 +91,7 @@ def count_intersection(
     """Return how many candidates `intersect` with one extender would keep, without copying them."""
     order, firsts = _runs(block, order, set(extender.reads))
     found = block.view(order[firsts])
-    counts = extender.count_common(found, step.limits(found.prefixes), step.marks)
+    counts = extender.count_common(found, step.bounds_of(found.prefixes), step.marks)
     return int(counts @ np.diff(np.append(np.flatnonzero(firsts), len(order))))
 
 

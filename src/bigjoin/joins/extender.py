@@ -19,7 +19,7 @@ from bigjoin.kernels.count import count_extensions
 from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import list_starts
 
-Limits: TypeAlias = tuple[Codes, Codes]
+CodeBounds: TypeAlias = tuple[Codes, Codes]
 """For each prefix a lower bound on extensions (included) and an upper bound (excluded); an empty array means no bound."""
 
 
@@ -33,29 +33,29 @@ class BoundExtender:
     after: After | None = None
     """Restricts the tuples of a delta to those that come after the seed's tuple."""
 
-    def count(self, number: int, block: Counts, limits: Limits) -> None:
+    def count(self, number: int, block: Counts, code_bounds: CodeBounds) -> None:
         """Lower the counts of prefixes that have fewer extensions here, and record `number` as their proposer."""
-        count_extensions(*self._lists(block), *limits, number, block.counts, block.proposers)
+        count_extensions(*self._lists(block), *code_bounds, number, block.counts, block.proposers)
 
-    def propose(self, block: Counts, limits: Limits) -> Proposals:
+    def propose(self, block: Counts, code_bounds: CodeBounds) -> Proposals:
         """Return each prefix with its extensions, which are not copied."""
         begins = np.empty(len(block), np.int64)
-        list_starts(*self._lists(block), limits[0], begins)
+        list_starts(*self._lists(block), code_bounds[0], begins)
         return Proposals(block.prefixes, begins + block.starts, block.counts, self.trie.values)
 
-    def intersect(self, block: Proposals, limits: Limits, marks: NDArray[np.uint8]) -> None:
+    def intersect(self, block: Proposals, code_bounds: CodeBounds, marks: NDArray[np.uint8]) -> None:
         """Reduce each segment to the candidates that the list of its prefix holds."""
-        intersect_extensions(*self._lists(block), *limits, marks, *block.segments)
+        intersect_extensions(*self._lists(block), *code_bounds, marks, *block.segments)
 
-    def count_common(self, block: Proposals, limits: Limits, marks: NDArray[np.uint8]) -> NDArray[np.int64]:
+    def count_common(self, block: Proposals, code_bounds: CodeBounds, marks: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return how many candidates of each segment `intersect` would keep, without changing the segments."""
         counts = np.empty(len(block), np.int64)
-        count_intersections(*self._lists(block), *limits, marks, *block.segments, counts)
+        count_intersections(*self._lists(block), *code_bounds, marks, *block.segments, counts)
         return counts
 
-    def exclude(self, block: Proposals, limits: Limits) -> None:
+    def exclude(self, block: Proposals, code_bounds: CodeBounds) -> None:
         """Reduce each segment to the candidates that the list of its prefix does not hold: the atom is negated."""
-        lower, upper = limits
+        lower, upper = code_bounds
         if self.after is not None:
             mine = self.after.lower(block.prefixes)
             lower = np.maximum(mine, lower) if len(lower) else mine

@@ -19,7 +19,7 @@ from bigjoin.joins.bind import BoundPlan, BoundStep
 from bigjoin.joins.blocks import Block, Proposals, Travelling
 from bigjoin.joins.extender import BoundExtender
 
-Operator = Literal["check", "count", "wait", "intersect"]
+VisitKind = Literal["check", "count", "wait", "intersect"]
 
 MAX_EXCHANGES = 32
 """Exchanges of one job, unless a single step needs more. Spark plans all of them up front, and more slowly for each."""
@@ -40,7 +40,7 @@ class Stop:
 class Visit:
     """What a worker does with prefixes that reach it, after `step` steps."""
 
-    operator: Operator
+    kind: VisitKind
     step: int
     stop: int
     left: tuple[int, ...] = ()
@@ -49,7 +49,7 @@ class Visit:
     @property
     def next_stop(self) -> Visit:
         """The visit of the next stop of the tour."""
-        return Visit(self.operator, self.step, self.left[0], self.left[1:])
+        return Visit(self.kind, self.step, self.left[0], self.left[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Itinerary:
 
     def place(self, visit: Visit) -> int | None:
         """Return the position of the attribute whose owner is visited; None if any worker will do."""
-        stops = self.checks if visit.operator == "check" else self.stops
+        stops = self.checks if visit.kind == "check" else self.stops
         return stops[visit.step][visit.stop].at
 
     def extended(self, step: int, here: int | None) -> Visit | None:
@@ -134,12 +134,12 @@ class Itinerary:
     def following(self, visit: Visit, here: int | None) -> Iterator[Visit]:
         """Give the visits that may follow a visit which took place here."""
         then: list[Visit | None] = [visit.next_stop] if visit.left else []
-        if visit.operator == "count":
+        if visit.kind == "count":
             then += [Visit("wait", visit.step, i) for i in self.proposing(visit.step)]
-        elif visit.operator == "wait":
+        elif visit.kind == "wait":
             then += self.proposed(visit.step, visit.stop)
         elif not visit.left:
-            is_check = visit.operator == "check"
+            is_check = visit.kind == "check"
             then.append(self.counting(visit.step, here) if is_check else self.extended(visit.step + 1, here))
         yield from (one for one in then if one is not None)
 
@@ -179,7 +179,7 @@ class Itinerary:
 
     def travels(self, visit: Visit, here: int | None) -> bool:
         """Tell whether prefixes may need an exchange to a visit. Those with dealt-out keys do, except to be counted."""
-        return not self.is_here(visit, here) or (visit.operator != "count" and self.spreads(self.place(visit)))
+        return not self.is_here(visit, here) or (visit.kind != "count" and self.spreads(self.place(visit)))
 
     def there(self, visit: Visit, here: int | None) -> int | None:
         """Return where prefixes that come from here are during a visit."""
@@ -202,7 +202,7 @@ class Itinerary:
         """Return how many exchanges follow at most, including the one to a visit. Tours meet, so results are remembered."""
         there = self.there(visit, here)
         if (visit, there, last) not in self._further:
-            ends = visit.operator == "wait" and visit.step > last
+            ends = visit.kind == "wait" and visit.step > last
             further = (self._longest(then, there, last) for then in (() if ends else self.following(visit, there)))
             self._further[visit, there, last] = max(further, default=0)
         return self._further[visit, there, last] + self.travels(visit, here)

@@ -57,7 +57,7 @@ def decide(seed: BoundSeed, positions: NDArray[np.int64]) -> tuple[Codes, NDArra
     for a, b in seed.repeats:
         kept &= columns[a] == columns[b]
     for codes, condition in zip(prefixes, seed.conditions, strict=True):
-        lower, upper = condition.bounds.limits(prefixes)
+        lower, upper = condition.bounds.bounds_of(prefixes)
         kept &= codes >= lower if len(lower) else True
         kept &= codes < upper if len(upper) else True
         for f in condition.filters:

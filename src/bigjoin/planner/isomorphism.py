@@ -56,7 +56,7 @@ def shape_of(query: Query, statistics: Statistics) -> Shape:
 def renaming(
     source: Shape, target: Shape, fixed: Collection[str] = (), image: tuple[str, str] | None = None
 ) -> dict[str, str] | None:
-    """Return a renaming that turns the source's parts into the target's, fixing some attributes and mapping one as told."""
+    """Return a renaming that turns the source's parts into the target's, keeping some attributes fixed, and one mapped as given."""
     return next(renamings(source, target, fixed, image), None)
 
 
@@ -65,7 +65,7 @@ def renamings(
 ) -> Iterator[dict[str, str]]:
     """Give all renamings that turn the source's parts into the target's, or, with `into`, into some of them.
 
-    They fix some attributes, and map one as told. No two attributes become one.
+    Some attributes stay fixed, and one is mapped as given. No two attributes become one.
     """
     if not into and source.invariant != target.invariant:
         return

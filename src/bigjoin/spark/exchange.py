@@ -64,7 +64,7 @@ class RoundTask(ABC):
     """A task in one stage of a round: it receives rows, and sends rows and finally a receipt. Strategies define its work."""
 
     tally: Tally
-    """What the operators of this task have done; subclasses set it."""
+    """What this task has done; subclasses set it."""
 
     def __init__(self, job: Job, now: Round, stage: int = 0) -> None:
         self.job, self.now, self.stage = job, now, stage

@@ -37,7 +37,7 @@ class Held:
 
     def __init__(self) -> None:
         self._folders: list[_Folder] = []
-        self._told = False
+        self._noted = False
         self._all.add(self)
 
     def __enter__(self) -> Held:
@@ -56,8 +56,8 @@ class Held:
         for held in list(self._all):
             held.free([folder.session for folder in held._folders if folder.session is not spark and has_ended(folder.session)])
         self._folders.append(_Folder(folder, spark, sum(file.stat().st_size for file in folder.iterdir())))
-        if not self._told and self.bytes > MAX_UNNOTED_BYTES:
-            self._told = True
+        if not self._noted and self.bytes > MAX_UNNOTED_BYTES:
+            self._noted = True
             warnings.warn(
                 f"results of find hold {self.bytes >> 30} GB of scratch files until the graph is closed: close() it, or "
                 "write() results to files of your own",

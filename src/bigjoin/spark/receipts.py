@@ -18,7 +18,7 @@ from bigjoin import errors
 from bigjoin.dataflow.schedule import Waiting
 from bigjoin.dataflow.waiting import WaitingFile
 from bigjoin.index.trie import Codes
-from bigjoin.index.typed_json import from_json
+from bigjoin.index.typed_json import BigInt, from_json
 from bigjoin.joins.blocks import Counts
 from bigjoin.joins.dataflow_primitive import Tally
 from bigjoin.kernels.jit import compilations
@@ -36,10 +36,10 @@ class Receipt:
 
     task: int
     stage: int
-    prefixes: tuple[int, ...]
+    prefixes: tuple[BigInt, ...]
     """The prefixes of each step; the first entry is the seed's."""
-    candidates: tuple[int, ...]
-    matches: int
+    candidates: tuple[BigInt, ...]
+    matches: BigInt
     """Matches that were counted and not written."""
     parts: tuple[tuple[str, int], ...]
     """Files of matches, and how many rows each has."""

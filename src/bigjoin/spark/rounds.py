@@ -37,7 +37,7 @@ from bigjoin.spark.matches import ARROW_SUFFIX, in_microseconds, limited, write_
 from bigjoin.spark.receipts import Receipt, read_receipts
 from bigjoin.spark.round_stats import RoundStats
 from bigjoin.spark.session import common_directory, parallelism
-from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy
+from bigjoin.spark.strategy import Ask, Outcome, PartFile, Progress, Strategy
 from bigjoin.spark.stream import publish
 from bigjoin.spark.tasks import run_numbered
 
@@ -104,7 +104,7 @@ class InRounds(Strategy):
         size = ask.batch_size or self.batch_size(workers)
         return Job(plan(ask.meaning), ask.index, workers, min(cores, workers), size, ask.limit)
 
-    def count(self, ask: Ask, progress: Progress | None = None) -> Ran:
+    def count(self, ask: Ask, progress: Progress | None = None) -> Outcome:
         """Count the matches of a query."""
         started = time.perf_counter()
         job = self.job(ask)
@@ -150,11 +150,12 @@ class InRounds(Strategy):
             publish([first], folder)
         return [(first, rows)] if rows else []
 
-    def run(self, job: Job, *, progress: Progress | None = None) -> Ran:
+    def run(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """Execute rounds until nothing waits."""
         job = replace(job, folder=str(common_directory(self.spark, job.index.path, "waiting")))
-        rounds, stats = self.rounds(job), RoundStats.of(job)
+        stats = RoundStats.of(job)
         try:
+            rounds = self.rounds(job)
             with exchanging(self.spark) as session:
                 while not stats.has(job.limit) and (now := rounds.schedule.next_round()) is not None:
                     self._round(session, rounds, now, stats)
@@ -162,7 +163,7 @@ class InRounds(Strategy):
                         progress(rounds.schedule.share)
         finally:
             shutil.rmtree(job.folder, ignore_errors=True)
-        return Ran(stats.matches, job.workers, {**stats.report(job), **rounds.figures()}, rounds.index_tuples, stats.parts)
+        return Outcome(stats.matches, job.workers, {**stats.report(job), **rounds.figures()}, rounds.index_tuples, stats.parts)
 
     def _round(self, session: SparkSession, rounds: Rounds[Any], now: Round, stats: RoundStats) -> None:
         """Run one Spark job, and record what its tasks have done."""

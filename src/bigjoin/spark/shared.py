@@ -25,6 +25,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from bigjoin.compiled.loops_or_batches import CountProgram, ListProgram
 from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.directory import Index
+from bigjoin.index.typed_json import BigInt
 from bigjoin.joins.bind import ResultColumn, result_columns
 from bigjoin.joins.executable import MatchRows, Range
 from bigjoin.kernels.jit import compilations
@@ -33,7 +34,7 @@ from bigjoin.spark.held import Held
 from bigjoin.spark.matches import in_microseconds, limited, schema_of, write_batches
 from bigjoin.spark.progress import Meter, watching
 from bigjoin.spark.session import parallelism
-from bigjoin.spark.strategy import Ask, PartFile, Progress, Ran, Strategy, task_stats
+from bigjoin.spark.strategy import Ask, Outcome, PartFile, Progress, Strategy, task_stats, whole_index
 from bigjoin.spark.stream import PIECE_PREFIX, make_room
 from bigjoin.spark.tasks import decode, encode, run_numbered
 
@@ -91,7 +92,7 @@ class ListJob:
 class CountReceipt:
     """What a task of a count did."""
 
-    tallies: tuple[tuple[int, ...], ...]
+    tallies: tuple[tuple[BigInt, ...], ...]
     """For each nest, the prefixes of its loops, followed by their candidates."""
     seconds: float
     peak_memory: int
@@ -107,7 +108,7 @@ class Shared(Strategy):
         self._counts: dict[tuple[str, str, int], tuple[CountJob, DataFrame]] = {}
         """Jobs and frames by index, query and number of tasks: a count that is repeated is not planned again, nor by Spark."""
 
-    def count(self, ask: Ask, progress: Progress | None = None) -> Ran:
+    def count(self, ask: Ask, progress: Progress | None = None) -> Outcome:
         """Count the matches of a query."""
         started = time.perf_counter()
         job, frame = self._count_job(ask)
@@ -118,8 +119,8 @@ class Shared(Strategy):
         # Counts travel as text and are added up as Python integers, since they may exceed 64 bits.
         total = sum(int(n) for n in rows["count"].to_pylist())
         assert total % job.program.divisor == 0, "a sum of counts is not divisible by the symmetry it was counted with"
-        tuples = np.array([sum(relation.tuples for relation in ask.index.statistics.relations.values())])
-        return Ran(total // job.program.divisor, len(job.ranges), _stats(job, receipts), lambda: tuples, plan_seconds=planned)
+        matches, held = total // job.program.divisor, partial(whole_index, ask.index)
+        return Outcome(matches, len(job.ranges), _stats(job, receipts), held, plan_seconds=planned)
 
     def find(self, ask: Ask, held: Held) -> DataFrame:
         """Return the matches as a lazy DataFrame with the original ids, and times in microseconds."""

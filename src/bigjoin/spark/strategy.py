@@ -48,7 +48,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Ran:
+class Outcome:
     """What a run has found, and its stats."""
 
     matches: int
@@ -78,7 +78,7 @@ class Strategy(ABC):
         self.spark = spark
 
     @abstractmethod
-    def count(self, ask: Ask, progress: Progress | None = None) -> Ran:
+    def count(self, ask: Ask, progress: Progress | None = None) -> Outcome:
         """Count the matches of a query."""
 
     @abstractmethod
@@ -93,6 +93,11 @@ class Strategy(ABC):
 
         With `in_pieces`, files are published in the folder as matches are found, for a reader that has already started.
         """
+
+
+def whole_index(index: Index) -> NDArray[np.int64]:
+    """Return how many tuples a worker has that maps all of an index."""
+    return np.array([sum(relation.tuples for relation in index.statistics.relations.values())])
 
 
 def strategy_named(name: str) -> type[Strategy]:

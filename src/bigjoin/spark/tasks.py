@@ -51,8 +51,8 @@ class TaskError:
 
     def raised(self) -> errors.BigjoinError:
         """Return the error, to be raised in the driver."""
-        found: errors.BigjoinError = getattr(errors, self.error)(self.message)
-        return found
+        kind: type[errors.BigjoinError] = getattr(errors, self.error, errors.BigjoinError)
+        return kind(self.message)
 
 
 def run_numbered(

@@ -60,7 +60,7 @@ class Batches:
         self.adopt = False
 
 
-def telling(query: StreamingQuery) -> StreamingQuery:
+def with_plain_failure(query: StreamingQuery) -> StreamingQuery:
     """Return a streaming query that fails with our error message, which Spark buries in its own text."""
     kind: Any = type(query)  # Spark Connect has a class of its own
 
@@ -69,13 +69,13 @@ def telling(query: StreamingQuery) -> StreamingQuery:
             try:
                 return cast("bool | None", super().awaitTermination(*arguments, **named))
             except Exception as failure:
-                if (error := _meaning(failure)) is None:
+                if (error := _plain_stream_error(failure)) is None:
                     raise
                 raise error from failure
 
         def exception(self) -> StreamingQueryException | None:
             failure = super().exception()
-            return failure if failure is None else (_meaning(failure) or failure)
+            return failure if failure is None else (_plain_stream_error(failure) or failure)
 
     watching = Watching.__new__(Watching)
     watching.__dict__.update(query.__dict__)
@@ -90,7 +90,7 @@ class StreamError(BigjoinError, StreamingQueryException):
         BigjoinError.__init__(self, message)
 
 
-def _meaning(failure: Exception) -> StreamError | None:
+def _plain_stream_error(failure: Exception) -> StreamError | None:
     if (meant := plain_error(failure)) is None:
         return None
     error = StreamError(str(meant))

@@ -49,18 +49,21 @@ def _commit(index: Index, versions: Versions, writer: Writer) -> Index:
     return writer.commit(manifest, kept=kept, verified=index.verifies)
 
 
-def without_runs(index: Index) -> Index:
-    """Return the same index without runs: compacted in place if it can be written, otherwise a copy in scratch."""
+def without_runs(index: Index, versions: Versions | None = None) -> Index:
+    """Return the same index without runs: compacted in place if it can be written, otherwise a copy in scratch.
+
+    `versions` are those of the index, if the caller has them in memory; otherwise they are read from its files.
+    """
     if not index.runs:
         return index
     if os.access(index.path, os.W_OK):
         with suppress(BigjoinError):  # another process is writing it, or has written it
-            return compact_in_place(index)
+            return compact_in_place(index, versions)
     with writing(scratch_directory("compacted") / "index") as writer:
-        return _commit(index, versions_of(index, index.runs), writer)
+        return _commit(index, versions or versions_of(index, index.runs), writer)
 
 
-def compact_in_place(index: Index) -> Index:
+def compact_in_place(index: Index, versions: Versions | None = None) -> Index:
     """Return the same index without runs, compacted in place; refuse if another process writes it or has written it."""
     if not index.runs:
         return index
@@ -68,4 +71,4 @@ def compact_in_place(index: Index) -> Index:
         if read_manifest(index.path).identity != index.manifest.identity:
             raise IndexFormatError(f"the index {index.path} has changed since it was opened: open it again")
         remove_old(index.path)  # what a killed process has left
-        return commit_compacted(index, versions_of(index, index.runs))
+        return commit_compacted(index, versions or versions_of(index, index.runs))

@@ -28,14 +28,15 @@ from bigjoin.index.stage_runner import StageRunner, in_threads, in_turn
 from bigjoin.joins.bind import result_columns
 from bigjoin.joins.changes import CHANGE_COLUMN, Signed, with_change
 from bigjoin.joins.generic_join import TooManyPrefixesError
-from bigjoin.query.delta import DeltaPlan, DeltaQuery
+from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.nest import CountPlan, nest_of
+from bigjoin.query.plan import Plan
 from bigjoin.spark.job import Job, worker_count
 from bigjoin.spark.matches import MatchFile, schema_of
 from bigjoin.spark.rounds import InRounds
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.shared import RANGES_PER_TASK
-from bigjoin.spark.strategy import Ran, strategy_named
+from bigjoin.spark.strategy import Outcome, strategy_named
 from bigjoin.spark.tasks import run_tasks
 
 MAX_REACH_ON_BATCHES = 1 << 16
@@ -62,16 +63,6 @@ class Execution(Enum):
     """In Spark's tasks, as compiled loops."""
 
 
-class Form(Enum):
-    """What a delta query is executed as."""
-
-    BATCHES = "batches"
-    LOOPS = "loops"
-    """The compiled loops that find its matches."""
-    NESTS = "nests"
-    """The compiled nests that count its matches without visiting each."""
-
-
 @dataclass(frozen=True)
 class FindOptions:
     """How the delta queries of an epoch are executed."""
@@ -92,7 +83,7 @@ class FoundChanges:
     destroyed: int = 0
     files: list[Path] = field(default_factory=list)
     """Of signed matches."""
-    figures: list[Ran] = field(default_factory=list)
+    figures: list[Outcome] = field(default_factory=list)
     """Of each count in rounds."""
 
     def add(self, change: int) -> None:
@@ -118,35 +109,22 @@ class FindChanges:
     phases: Phases
     folder: str | None
     """Where signed matches are written; if None, they are counted."""
-    form: Form
     shares: int
+    parts: int
+    """How many ranges the seeds are cut into; each share takes every shares-th."""
 
-    @property
-    def parts(self) -> int:
-        """How many ranges the seeds are cut into: one thread on batches takes all of them together."""
-        return 1 if self.form is Form.BATCHES else self.shares * RANGES_PER_TASK
-
-    def __call__(self, item: tuple[Signed, int]) -> DeltaReceipt:
-        signed, share = item
-        return self._count(signed, share) if self.folder is None else self._list(signed, share)
-
-    def change(self, signed: Signed, found: int) -> Fraction:
-        """Return the change that a delta query's matches stand for; only the sum over all delta queries is a whole number."""
-        if self.folder is not None:
-            return Fraction(signed.sign * found)
-        return Fraction(signed.sign * signed.each * found, _loops_of(self.form, signed.dq).divisor)
-
-    def _count(self, signed: Signed, share: int) -> DeltaReceipt:
-        total = 0
-        phase = self.phases[signed.insert]
-        for times, counting in _count_program(self.form, signed.dq, phase).bind(phase):
-            total += times * counting.count(counting.ranges(self.parts)[share :: self.shares])
+    def __call__(self, item: tuple[Signed, CountProgram | ListProgram, int]) -> DeltaReceipt:
+        signed, program, share = item
+        if isinstance(program, ListProgram):
+            return self._list(signed, program, share)
+        found = program.bind(self.phases[signed.insert])
+        total = sum(times * counting.count(counting.ranges(self.parts)[share :: self.shares]) for times, counting in found)
         return DeltaReceipt(str(total))
 
-    def _list(self, signed: Signed, share: int) -> DeltaReceipt:
-        phase, query = self.phases[signed.insert], signed.dq.plan.query
-        listing = _list_program(self.form, signed.dq, phase).bind(phase)
-        columns = result_columns(query, tuple(listing.attributes), phase)
+    def _list(self, signed: Signed, program: ListProgram, share: int) -> DeltaReceipt:
+        phase = self.phases[signed.insert]
+        listing = program.bind(phase)
+        columns = result_columns(program.query, tuple(listing.attributes), phase)
         schema = with_change(schema_of(columns, len(listing.attributes)))
         file: MatchFile | None = None
         try:
@@ -159,25 +137,6 @@ class FindChanges:
             if file is not None:
                 file.close()
         return DeltaReceipt("0") if file is None else DeltaReceipt(str(file.rows), str(file.path))
-
-
-def _count_program(form: Form, dq: DeltaQuery, phase: Phase) -> CountProgram:
-    """Return what counts a delta query's matches."""
-    if form is Form.BATCHES:
-        return CountProgram(dq.plan.query, steps=dq.plan, max_prefixes=MAX_PREFIXES_ON_BATCHES)
-    return CountProgram.choose(_loops_of(form, dq), lambda: dq.plan, phase)
-
-
-def _list_program(form: Form, dq: DeltaQuery, phase: Phase) -> ListProgram:
-    """Return what finds a delta query's matches."""
-    if form is Form.BATCHES:
-        return ListProgram(dq.plan.query, nest_of(dq.plan), steps=dq.plan)
-    return ListProgram.of(dq.plan, phase)
-
-
-def _loops_of(form: Form, dq: DeltaQuery) -> CountPlan:
-    """Return the loops that a delta query is compiled to."""
-    return dq.nests if form is Form.NESTS and dq.nests is not None else as_loops(dq.plan)
 
 
 def find_changes(
@@ -225,18 +184,40 @@ def _execution(plan: DeltaPlan, phases: Phases) -> Execution:
     return Execution.COMPILED if reach <= MAX_REACH_HERE else Execution.TASKS
 
 
-def _form(execution: Execution, work: Sequence[Signed], phases: Phases, *, counts: bool) -> Form:
-    """Choose what delta queries are executed as. Nests are used for all or for none: their sum is divided as a whole."""
+def _list_programs(execution: Execution, work: Sequence[Signed], phases: Phases) -> list[ListProgram]:
+    """Return what finds the matches of delta queries."""
     if execution is Execution.BATCHED:
-        return Form.BATCHES
-    distinct = {id(signed.dq): signed for signed in work}.values()
-    is_nested = counts and all(_has_nests(signed.dq, phases[signed.insert]) for signed in distinct)
-    return Form.NESTS if is_nested else Form.LOOPS
+        return [ListProgram(one.dq.plan.query, nest_of(one.dq.plan), steps=one.dq.plan) for one in work]
+    return [ListProgram.of(one.dq.plan, phases[one.insert]) for one in work]
 
 
-def _has_nests(dq: DeltaQuery, phase: Phase) -> bool:
-    """Tell whether a delta query has nests that can be compiled."""
-    return dq.nests is not None and CountProgram.choose(dq.nests, lambda: dq.plan, phase).steps is None
+def _count_programs(execution: Execution, work: Sequence[Signed], phases: Phases) -> list[CountProgram]:
+    """Return what counts the matches of delta queries.
+
+    Nests that count without visiting each match are used for all queries or for none: their sum is divided as a whole.
+    """
+    if execution is Execution.BATCHED:
+        return [CountProgram(o.dq.plan.query, steps=o.dq.plan, max_prefixes=MAX_PREFIXES_ON_BATCHES) for o in work]
+
+    def programs(plans: Sequence[CountPlan]) -> list[CountProgram]:
+        return [CountProgram.choose(p, partial(_steps, o), phases[o.insert]) for p, o in zip(plans, work, strict=True)]
+
+    nests = [one.dq.nests for one in work if one.dq.nests is not None]
+    nested = programs(nests) if len(nests) == len(work) else []
+    if nested and all(program.steps is None for program in nested):
+        return nested
+    return programs([as_loops(one.dq.plan) for one in work])
+
+
+def _share(signed: Signed, program: CountProgram | ListProgram, found: int) -> Fraction:
+    """Return the change that a delta query's matches stand for; only the sum over all delta queries is a whole number."""
+    if isinstance(program, ListProgram):
+        return Fraction(signed.sign * found)
+    return Fraction(signed.sign * signed.each * found, program.divisor)
+
+
+def _steps(signed: Signed) -> Plan:
+    return signed.dq.plan
 
 
 def _find_by_sharing(
@@ -251,14 +232,21 @@ def _find_by_sharing(
     elif execution is Execution.TASKS:
         spark = options.spark()
         run, shares = partial(run_tasks, spark), options.workers or parallelism(spark)
-    form = _form(execution, work, phases, counts=folder is None)
-    if folder is None and form is not Form.BATCHES:
-        check_work(plan.query, [(_loops_of(form, signed.dq), phases[signed.insert]) for signed in work])
-    stage = FindChanges(phases, None if folder is None else str(folder), form, shares)
-    items = [(signed, share) for signed in work for share in range(shares)]
+    programs: Sequence[CountProgram | ListProgram]
+    if folder is None:
+        programs = counted = _count_programs(execution, work, phases)
+        if execution is not Execution.BATCHED:
+            check_work(plan.query, [(p.plan, phases[one.insert]) for p, one in zip(counted, work, strict=True)])
+    else:
+        programs = _list_programs(execution, work, phases)
+    parts = 1 if execution is Execution.BATCHED else shares * RANGES_PER_TASK  # one thread takes all seeds together
+    stage = FindChanges(phases, None if folder is None else str(folder), shares, parts)
+    items: list[tuple[Signed, CountProgram | ListProgram, int]] = [
+        (one, program, share) for one, program in zip(work, programs, strict=True) for share in range(shares)
+    ]
     net = [Fraction(), Fraction()]
-    for (signed, _), receipt in zip(items, run(stage, items), strict=True):
-        net[signed.insert] += stage.change(signed, int(receipt.matches))
+    for (signed, program, _), receipt in zip(items, run(stage, items), strict=True):
+        net[signed.insert] += _share(signed, program, int(receipt.matches))
         found.files += [Path(receipt.file)] if receipt.file is not None else []
     for change in net:  # a phase either creates or destroys, unless there are negated atoms, which consolidates
         assert change.denominator == 1, "a sum of counts is not divisible by the symmetry it was counted with"

@@ -122,7 +122,7 @@ def _length(asked: str | float, arrow: pa.DataType) -> float:
         return int(match[1]) if match[1].isdigit() else float(match[1])
     if match is None or named not in _UNIT_SECONDS or not (is_number or kind(arrow) == TIME):
         raise BigjoinError(
-            f"{asked!r} is no length of a window over {arrow}: give a number of its unit, or like '7 days' for times"
+            f"{asked!r} is not a length for a window over {arrow}: give a number of its unit, or like '7 days' for times"
         )
     seconds = Fraction(match[1]) * _UNIT_SECONDS[named]
     if not is_number:

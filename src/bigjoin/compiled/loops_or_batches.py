@@ -1,8 +1,8 @@
 """How a plan is executed where the whole index is at hand: as compiled loops, or on batches.
 
 Loops are much faster. Batches are for patterns whose loops would be too large to compile, and for epochs so small that nothing
-should be compiled for them. A program is chosen once, on the driver, so that all tasks agree on what their seeds are. It travels
-to tasks, which bind it to their index; bound, both forms count and list ranges of seeds by the same methods.
+should be compiled for them. A program is chosen once, on the driver, so that all tasks agree on what their seeds are. It
+travels to tasks, which bind it to their index; bound, both forms count and list ranges of seeds by the same methods.
 """
 
 from __future__ import annotations

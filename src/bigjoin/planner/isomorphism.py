@@ -56,7 +56,7 @@ def shape_of(query: Query, statistics: Statistics) -> Shape:
 def renaming(
     source: Shape, target: Shape, fixed: Collection[str] = (), image: tuple[str, str] | None = None
 ) -> dict[str, str] | None:
-    """Return a renaming that turns the source's parts into the target's, keeping some attributes fixed, and one mapped as given."""
+    """Return a renaming that turns the source's parts into the target's; some attributes stay fixed, one is mapped as given."""
     return next(renamings(source, target, fixed, image), None)
 
 

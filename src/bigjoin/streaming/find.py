@@ -232,18 +232,17 @@ def _find_by_sharing(
     elif execution is Execution.TASKS:
         spark = options.spark()
         run, shares = partial(run_tasks, spark), options.workers or parallelism(spark)
-    programs: Sequence[CountProgram | ListProgram]
+    programs: list[CountProgram | ListProgram]
     if folder is None:
-        programs = counted = _count_programs(execution, work, phases)
+        counted = _count_programs(execution, work, phases)
+        programs = [*counted]
         if execution is not Execution.BATCHED:
             check_work(plan.query, [(p.plan, phases[one.insert]) for p, one in zip(counted, work, strict=True)])
     else:
-        programs = _list_programs(execution, work, phases)
+        programs = [*_list_programs(execution, work, phases)]
     parts = 1 if execution is Execution.BATCHED else shares * RANGES_PER_TASK  # one thread takes all seeds together
     stage = FindChanges(phases, None if folder is None else str(folder), shares, parts)
-    items: list[tuple[Signed, CountProgram | ListProgram, int]] = [
-        (one, program, share) for one, program in zip(work, programs, strict=True) for share in range(shares)
-    ]
+    items = [(one, program, share) for one, program in zip(work, programs, strict=True) for share in range(shares)]
     net = [Fraction(), Fraction()]
     for (signed, program, _), receipt in zip(items, run(stage, items), strict=True):
         net[signed.insert] += _share(signed, program, int(receipt.matches))

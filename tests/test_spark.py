@@ -47,7 +47,7 @@ def graph_of(spark, file, content, **options):
         ("edges.csv", '"1","2"\n"2",3\n3,1\n3,3\n2,3\n-4, 1\n'),
         ("edges.tsv", "source\ttarget\n1\t2\n2\t3\n3\t1\n3\t3\n2\t3\n-4\t1\n"),
         ("edges.txt", "\t1\t2 \n 2 3\n3 1\n3 3\n2 3\n-4 1"),
-        ("edges.txt.gz", gzip.compress(b"1 2\n2 3\n3 1\n3 3\n2 3\n-4 1\n")),
+        ("edges.txt.gz", gzip.compress(b"1 2\n2 3\n3 1\n3 3\n2 3\n-4 1\n", mtime=0)),
         ("edges.csv.bz2", bz2.compress(b"1,2\n2,3\n3,1\n3,3\n2,3\n-4,1\n")),
     ],
 )

@@ -19,6 +19,11 @@ BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (BENCHMARKS, os.environ.get("PYTHONPATH"))))
 
 
+def pytest_make_parametrize_id(val):
+    """Name tests alike in every process: compressed bytes, for one, hold the time."""
+    return "bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def spark():
     from bigjoin.spark.session import get_session

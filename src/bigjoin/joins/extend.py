@@ -70,7 +70,7 @@ def intersect(
     if not (extenders or excluders or filters):
         return block
     reads = {p for extender in (*extenders, *excluders) for p in extender.reads}
-    order, firsts = _runs(block, order, reads.union(f.position for f in filters if f.position is not None))
+    order, firsts = _neighbours(block, order, reads.union(f.position for f in filters if f.position is not None))
     found = block.unshared(order[firsts])
     code_bounds = step.bounds_of(found.prefixes)
     for extender in extenders:
@@ -80,8 +80,8 @@ def intersect(
     for f in filters:
         compare_extensions(f.ranks, f.operator, f.others(found.prefixes), *found.segments)
     if not firsts.all():
-        run = np.cumsum(firsts) - 1
-        found = Proposals(block.prefixes.take(order, axis=1), found.begins[run], found.lengths[run], found.codes)
+        group = np.cumsum(firsts) - 1
+        found = Proposals(block.prefixes.take(order, axis=1), found.begins[group], found.lengths[group], found.codes)
     return where(found, found.lengths > 0)
 
 
@@ -89,7 +89,7 @@ def count_intersection(
     step: BoundStep, block: Proposals, extender: BoundExtender, order: NDArray[np.int64] | None = None
 ) -> int:
     """Return how many candidates `intersect` with one extender would keep, without copying them."""
-    order, firsts = _runs(block, order, set(extender.reads))
+    order, firsts = _neighbours(block, order, set(extender.reads))
     found = block.view(order[firsts])
     counts = extender.count_common(found, step.bounds_of(found.prefixes), step.marks)
     return int(counts @ np.diff(np.append(np.flatnonzero(firsts), len(order))))
@@ -117,7 +117,9 @@ def check(checks: Sequence[tuple[BoundExtender, bool]], prefixes: Codes) -> Code
     return prefixes
 
 
-def _runs(block: Proposals, order: NDArray[np.int64] | None, reads: set[int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _neighbours(
+    block: Proposals, order: NDArray[np.int64] | None, reads: set[int]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the order, and which prefixes differ from their predecessor in their segment or at the positions in `reads`."""
     order = np.arange(len(block)) if order is None else order
     firsts = np.ones(len(block), np.bool_)

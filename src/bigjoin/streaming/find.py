@@ -108,7 +108,7 @@ class FindChanges:
 
     phases: Phases
     folder: str | None
-    """Where signed matches are written; if None, they are counted."""
+    """Where signed matches are written, if they are listed."""
     shares: int
     parts: int
     """How many ranges the seeds are cut into; each share takes every shares-th."""
@@ -197,10 +197,12 @@ def _count_programs(execution: Execution, work: Sequence[Signed], phases: Phases
     Nests that count without visiting each match are used for all queries or for none: their sum is divided as a whole.
     """
     if execution is Execution.BATCHED:
-        return [CountProgram(o.dq.plan.query, steps=o.dq.plan, max_prefixes=MAX_PREFIXES_ON_BATCHES) for o in work]
+        plans = [one.dq.plan for one in work]
+        return [CountProgram(plan.query, steps=plan, max_prefixes=MAX_PREFIXES_ON_BATCHES) for plan in plans]
 
-    def programs(plans: Sequence[CountPlan]) -> list[CountProgram]:
-        return [CountProgram.choose(p, partial(_steps, o), phases[o.insert]) for p, o in zip(plans, work, strict=True)]
+    def programs(counts: Sequence[CountPlan]) -> list[CountProgram]:
+        pairs = zip(counts, work, strict=True)
+        return [CountProgram.choose(count, partial(_steps, one), phases[one.insert]) for count, one in pairs]
 
     nests = [one.dq.nests for one in work if one.dq.nests is not None]
     nested = programs(nests) if len(nests) == len(work) else []
@@ -209,7 +211,7 @@ def _count_programs(execution: Execution, work: Sequence[Signed], phases: Phases
     return programs([as_loops(one.dq.plan) for one in work])
 
 
-def _share(signed: Signed, program: CountProgram | ListProgram, found: int) -> Fraction:
+def _change_of(signed: Signed, program: CountProgram | ListProgram, found: int) -> Fraction:
     """Return the change that a delta query's matches stand for; only the sum over all delta queries is a whole number."""
     if isinstance(program, ListProgram):
         return Fraction(signed.sign * found)
@@ -245,7 +247,7 @@ def _find_by_sharing(
     items = [(one, program, share) for one, program in zip(work, programs, strict=True) for share in range(shares)]
     net = [Fraction(), Fraction()]
     for (signed, program, _), receipt in zip(items, run(stage, items), strict=True):
-        net[signed.insert] += _share(signed, program, int(receipt.matches))
+        net[signed.insert] += _change_of(signed, program, int(receipt.matches))
         found.files += [Path(receipt.file)] if receipt.file is not None else []
     for change in net:  # a phase either creates or destroys, unless there are negated atoms, which consolidates
         assert change.denominator == 1, "a sum of counts is not divisible by the symmetry it was counted with"

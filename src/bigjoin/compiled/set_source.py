@@ -120,7 +120,8 @@ class SetSource(SourceText):
         else:
             ranks = f.ranks if f.ranks_of_other is None else f.ranks_of_other
             right = f"int64({self.array(ranks)}[x{f.position}])" if len(ranks) else f"x{f.position}"
-        return f"{left} {BY_CODE[f.operator].source} {right}"
+        compared = f"{left} {BY_CODE[f.operator].source} {right}"
+        return f"({' or '.join([compared, *(f'x{a} != x{b}' for a, b in f.unless)])})" if f.unless else compared
 
     def holds(self, extender: BoundExtender) -> str:
         """Return as an expression whether a relation holds a tuple, all of which is bound."""

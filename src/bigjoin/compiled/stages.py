@@ -146,7 +146,7 @@ class BoundLoop:
     @property
     def is_counted(self) -> bool:
         """Whether only the size of its set matters, perhaps without a few codes that are already bound."""
-        plain = all(f.by_code and f.operator == NOT_EQUAL for f in self.condition.filters)
+        plain = all(f.by_code and f.operator == NOT_EQUAL and not f.unless for f in self.condition.filters)
         return plain and not (self.inner or self.counters or self.checks or self.loop.weights) and bool(self.stages)
 
     def everything(self) -> Iterator[BoundLoop]:

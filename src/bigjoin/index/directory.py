@@ -12,18 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.errors import IndexFormatError, QueryError
-from bigjoin.index.dictionary import Dictionary, RowNumbers
+from bigjoin.index.dictionary import Dictionary, RowNumbers, code_type
 from bigjoin.index.files import RANK_TYPES, IndexFiles
 from bigjoin.index.manifest_entries import ColumnOrder, LevelEntry, Manifest, RelationEntry, RunEntry
 from bigjoin.index.statistics import statistics_of
 from bigjoin.index.trie import Trie, build_trie, single_list
 from bigjoin.index.trust import verify_domain, verify_relation
 from bigjoin.query.read import Read, View
+from bigjoin.query.statistics import VERTEX as VERTEX
 from bigjoin.query.statistics import Statistics
 from bigjoin.query.terms import Constant
 
-VERTEX = "vertex"
-"""The domain of a graph's vertices."""
 EDGE = "edge"
 """The relation of a graph that has only one."""
 MAX_MAPPED_INDICES = 4
@@ -106,9 +105,13 @@ class Index(IndexFiles):
 
     def trie(self, relation: str, columns: ColumnOrder, view: View | None = None) -> Trie:
         """Return the trie of a relation, or of a view of it, in a column order that may leave out the last columns."""
-        assert not self.runs or self.statistics.relations[relation].arity == 1, "runs of updates are read through Versions"
         key = (relation, view, columns)
         if key not in self._tries:
+            if relation == VERTEX and relation not in self.manifest.relations:
+                size = self.manifest.domains[VERTEX].size
+                self._tries[key] = single_list(np.arange(size, dtype=code_type(size)))
+                return self._tries[key]
+            assert not self.runs or self.statistics.relations[relation].arity == 1, "runs of updates are read through Versions"
             self._tries[key] = self._relation(relation, columns) if view is None else self._view(relation, view, columns)
         return self._tries[key]
 

@@ -76,6 +76,8 @@ class Filter:
     position: int | None
     constant: int = 0
     ranks_of_other: NDArray[Any] | None = None
+    unless: tuple[tuple[int, int], ...] = ()
+    """Pairs of positions: it holds anyway where the codes of a pair differ."""
 
     @property
     def by_code(self) -> bool:
@@ -84,13 +86,21 @@ class Filter:
     @property
     def drops_one(self) -> bool:
         """Whether it drops at most one candidate of each prefix: `!=` between two attributes."""
-        return self.by_code and self.operator == NOT_EQUAL.code and self.position is not None
+        return self.by_code and self.operator == NOT_EQUAL.code and self.position is not None and not self.unless
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The positions of a prefix that it looks at."""
+        return (*(() if self.position is None else (self.position,)), *(p for pair in self.unless for p in pair))
 
     def others(self, prefixes: Codes) -> NDArray[Any]:
         """Return the right-hand side for each prefix."""
         if self.position is None:
             return np.full(prefixes.shape[1], self.constant, np.int64)
-        return _ranked(self.ranks if self.ranks_of_other is None else self.ranks_of_other, prefixes[self.position])
+        others = _ranked(self.ranks if self.ranks_of_other is None else self.ranks_of_other, prefixes[self.position])
+        for one, other in self.unless:
+            others = np.where(prefixes[one] == prefixes[other], others, -1)  # which no code equals
+        return others
 
     def allows(self, codes: Codes, prefixes: Codes) -> NDArray[np.bool_]:
         """Tell for each code whether the comparison holds in its prefix."""
@@ -138,9 +148,11 @@ def _filter(comparison: Comparison, order: tuple[str, ...], dictionary: Dictiona
     """Return the filter of a comparison of ids other than `=`, or its truth value if that is the same for every id."""
     operator, by_code = comparison.operator, np.empty(0, np.uint32)
     if isinstance(comparison.right, str):
-        if comparison.right == comparison.left:
+        if comparison.right == comparison.left and not comparison.also:
             return operator.reflexive
-        return Filter(operator.code, by_code if operator.symmetric else dictionary.ranks, order.index(comparison.right))
+        unless = tuple((order.index(a), order.index(b)) for a, b in comparison.also)
+        ranks = by_code if operator.symmetric else dictionary.ranks
+        return Filter(operator.code, ranks, order.index(comparison.right), unless=unless)
     value = _constant(comparison, dictionary)
     if operator.symmetric:
         code = dictionary.code(value)

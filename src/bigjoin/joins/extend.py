@@ -70,7 +70,7 @@ def intersect(
     if not (extenders or excluders or filters):
         return block
     reads = {p for extender in (*extenders, *excluders) for p in extender.reads}
-    order, firsts = _neighbours(block, order, reads.union(f.position for f in filters if f.position is not None))
+    order, firsts = _neighbours(block, order, reads.union(p for f in filters for p in f.reads))
     found = block.unshared(order[firsts])
     code_bounds = step.bounds_of(found.prefixes)
     for extender in extenders:

@@ -14,7 +14,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 from lark.tree import Meta
 
 from bigjoin.errors import QueryError, Span
-from bigjoin.query.operators import EQUAL, spellings
+from bigjoin.query.operators import EQUAL, NOT_EQUAL, spellings
 from bigjoin.query.query import Atom, Comparison, Query
 from bigjoin.query.terms import Constant, Operand, Property
 
@@ -118,12 +118,24 @@ class _Build(Transformer):  # type: ignore[misc]
         self.fresh.append(fresh)
         if token != "_":
             value = Constant(token.casefold() == "true") if truth else self._operand(token)
-            self.constants.append(Comparison(fresh, EQUAL.text, value, self._span(token)))
+            self.constants.append(Comparison(fresh, EQUAL.text, value, span=self._span(token)))
         return fresh
 
     def comparison(self, meta: Meta, parts: list[Token]) -> Comparison:
         left, operator, right = parts
-        return Comparison(self._operand(left), spellings()[operator].text, self._operand(right), self._span(meta))
+        return Comparison(self._operand(left), spellings()[operator].text, self._operand(right), span=self._span(meta))
+
+    def names(self, _: Meta, names: list[Token]) -> list[str]:
+        return [str(name) for name in names]
+
+    def differing(self, meta: Meta, parts: list[Any]) -> Comparison:
+        left, operator, right = parts
+        if spellings()[operator] is not NOT_EQUAL:
+            raise QueryError("tuples are only compared with !=", self._span(meta), "compare the attributes one by one")
+        if len(left) != len(right):
+            raise QueryError("the two tuples differ in length", self._span(meta), "write (a, b) != (c, d)")
+        (first, second), *also = zip(left, right, strict=True)
+        return Comparison(first, NOT_EQUAL.text, second, tuple(also), span=self._span(meta))
 
     def filters(self, _: Meta, comparisons: list[Comparison]) -> tuple[Comparison, ...]:
         return tuple(comparisons)

@@ -18,6 +18,7 @@ from bigjoin.query.nest import CountPlan, Nest
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
+from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statistics import Statistics
 
 _Kind = TypeVar("_Kind", Plan, Nest, CountPlan)
@@ -26,10 +27,15 @@ _Kind = TypeVar("_Kind", Plan, Nest, CountPlan)
 def meaning(query: Query, statistics: Statistics) -> tuple[Draft, ...]:
     """Return what a query means for a source, as drafts from which every kind of plan can start.
 
-    There is one for each branch: for each choice of which optional atoms hold. Their matches are disjoint, and together they
-    are the query's. A draft's `query` is the branch with its relations resolved.
+    There is one for each reading of what a pattern leaves open, and for each choice of which optional atoms hold. Their matches
+    are disjoint, and together they are the query's. A draft's `query` is such a branch with its relations resolved.
     """
-    return tuple(_after(MEANING, branch, statistics) for branch in branches(query))
+    return tuple(_after(MEANING, branch, statistics) for branch in all_branches(query, statistics))
+
+
+def all_branches(query: Query, statistics: Statistics) -> tuple[Query, ...]:
+    """Return the queries without patterns and optional atoms that a query is the sum of."""
+    return tuple(branch for read in spelled_out(query, statistics) for branch in branches(read))
 
 
 def plan(query: Query | Draft, statistics: Statistics | None = None, *, order: tuple[str, ...] | None = None) -> Plan:

@@ -6,16 +6,19 @@ from dataclasses import replace
 
 from bigjoin.errors import QueryError
 from bigjoin.planner.draft import Draft
-from bigjoin.query.statistics import RelationStatistics, assumed_graph
+from bigjoin.query.statistics import VERTEX, RelationStatistics, assumed_graph
 
 MIN_KNOWN_TUPLES = 1000
 """Tuples from which on the statistics of a relation are trusted to say what it will be like."""
 
 
 def refuse_stored(draft: Draft) -> Draft:
-    """Refuse atoms over stored results of queries: updates do not maintain them."""
+    """Refuse atoms over what updates do not maintain: stored results of queries, and the relation of all vertices."""
     for atom in draft.atoms:
         known = draft.statistics.relations.get(atom.relation)
+        if known is None and atom.relation == VERTEX and VERTEX in draft.statistics.domains:
+            message = f"'{atom}' ranges over all vertices, which a watch does not follow"
+            raise QueryError(message, atom.span, "join the vertex to an edge that has to be there")
         if known is not None and known.materialized:
             message = f"{atom.relation!r} is the stored result of a query, and does not outlive updates"
             raise QueryError(message, atom.span, "write the atoms of the query that it is the result of")

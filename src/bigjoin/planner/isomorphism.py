@@ -39,8 +39,8 @@ def _seen_from(attribute: str, part: Part, draft: Draft) -> str:
 
     if isinstance(part, Comparison):
         form = part.canonical()
-        sides = [side(form.left), side(form.right)]
-        return f" {form.op} ".join(sorted(sides) if form.operator.symmetric else sides)
+        pairs = [[side(left), side(right)] for left, right in form.pairs]
+        return " or ".join(sorted(f" {form.op} ".join(sorted(pair) if form.operator.symmetric else pair) for pair in pairs))
     places = " ".join(map(side, part.attributes))
     if not isinstance(part, Atom):
         return places

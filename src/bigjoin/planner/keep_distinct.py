@@ -27,7 +27,7 @@ def apart(draft: Draft) -> list[tuple[str, str]]:
     if not draft.query.injective:
         return []
     known = {frozenset(pair) for pair in ordered_pairs(draft.restrictions)} | apart_by_atoms(draft)
-    known |= {frozenset(f.attributes) for f in draft.filters if not (f.operator.reflexive or f.properties)}
+    known |= {frozenset(f.attributes) for f in draft.filters if f.keeps_apart}
     pairs = combinations(draft.order or draft.attributes, 2)
     return [(a, b) for a, b in pairs if frozenset((a, b)) not in known and draft.domain(a) == draft.domain(b)]
 

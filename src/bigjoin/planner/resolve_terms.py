@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from bigjoin.errors import QueryError, did_you_mean
@@ -15,9 +16,14 @@ def resolve_terms(draft: Draft) -> Draft:
         _resolved(term, draft)
     filters = tuple(replace(f, left=_resolved(f.left, draft), right=_resolved(f.right, draft)) for f in draft.filters)
     for comparison in filters:
-        if not comparison.properties and len({draft.domain(a) for a in comparison.attributes}) > 1:
+        if not comparison.properties and any(len(_domains(pair, draft)) > 1 for pair in comparison.pairs):
             raise QueryError(f"'{comparison}' compares values of different domains", comparison.span)
     return replace(draft, filters=filters)
+
+
+def _domains(pair: Iterable[Operand], draft: Draft) -> set[str]:
+    """Return the domains of the attributes of a comparison of ids."""
+    return {draft.domain(side) for side in pair if isinstance(side, str)}
 
 
 def _resolved(operand: Operand, draft: Draft) -> Operand:

@@ -17,7 +17,7 @@ def simplify(draft: Draft) -> Draft:
     `a <= b` is `a < b`; left as they are, they would look like an asymmetry and make `unique` count too much. Properties of
     different values may be equal, and a missing one equals nothing, so comparisons of properties stay as they are.
     """
-    atoms = tuple(dict.fromkeys(canonical_atom(atom, draft) for atom in draft.atoms))
+    atoms = tuple(dict.fromkeys(canonical_atom(atom, draft) for atom in draft.atoms if not _names_a_vertex(atom, draft)))
     filters = dict.fromkeys(_canonical_filter(comparison, draft) for comparison in draft.filters)
     return replace(draft, atoms=atoms, filters=tuple(f for f in filters if not _always_holds(f, draft)))
 
@@ -44,7 +44,7 @@ def canonical_atom(atom: Atom, draft: Draft) -> Atom:
 
 def _canonical_filter(comparison: Comparison, draft: Draft) -> Comparison:
     form = comparison.canonical()
-    differ = len(set(form.attributes)) == 2 and draft.query.injective and not form.properties
+    differ = len(set(form.attributes)) == 2 and draft.query.injective and not (form.properties or form.also)
     return replace(form, op=form.operator.strict) if differ else form
 
 
@@ -55,3 +55,11 @@ def _always_holds(comparison: Comparison, draft: Draft) -> bool:
         return comparison.operator.reflexive
     both = isinstance(comparison.left, str) and isinstance(comparison.right, str)
     return both and comparison.op == NOT_EQUAL.text and draft.query.injective
+
+
+def _names_a_vertex(atom: Atom, draft: Draft) -> bool:
+    """Tell whether an atom only says what another one implies: that an attribute is any value of its domain."""
+    relation = draft.statistics.relation(atom)
+    if atom.negated or relation.arity > 1 or relation.tuples != draft.statistics.domains[relation.domains[0]]:
+        return False
+    return any(other != atom and atom.attributes[0] in other.attributes for other in draft.positive)

@@ -210,7 +210,7 @@ def _is_impossible(draft: Draft) -> bool:
     return (
         any(draft.statistics.relation(a).loops == 0 and draft.statistics.relation(a).arity == 2 for a in loops)
         or any(smaller == larger for smaller, larger in ordered_pairs(draft.restrictions))
-        or any(f.left == f.right and not (f.operator.reflexive or f.properties) for f in draft.filters)
+        or any(f.left == f.right and f.keeps_apart for f in draft.filters)
         or any(replace(atom, negated=False) in draft.atoms for atom in draft.atoms if atom.negated)
     )
 

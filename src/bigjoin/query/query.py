@@ -17,6 +17,20 @@ MAX_ATTRIBUTES = 128
 
 
 @dataclass(frozen=True, slots=True)
+class Pattern:
+    """How an atom that a motif or a Cypher pattern wrote is to be read; `query/spelled_out.py` does so, given a source."""
+
+    relations: tuple[str, ...] = ()
+    """The relations whose tuples match, if not the atom's own alone; empty if it stands for any relation."""
+    rows: bool = True
+    """Whether each row of the source matches, where the relation keeps rows; otherwise pairs do."""
+    either: bool = False
+    """Whether a tuple matches in both directions, a loop once."""
+    clause: int | None = None
+    """The clause whose relationships have to differ from each other."""
+
+
+@dataclass(frozen=True, slots=True)
 class Atom:
     """One use of a relation in a query."""
 
@@ -29,6 +43,8 @@ class Atom:
     """The names of the columns that the attributes stand for; if empty, all columns of the relation, in order."""
     view: View | None = None
     version: Version = Version.NEW
+    pattern: Pattern | None = None
+    """What the pattern language leaves open until the source is known."""
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -59,6 +75,8 @@ class Comparison:
     op: str
     """The text of an entry of OPERATORS."""
     right: Operand
+    also: tuple[tuple[str, str], ...] = ()
+    """Further pairs of a `!=` between tuples, as in (a, b) != (c, d): it holds unless both sides are equal in all of them."""
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -66,8 +84,13 @@ class Comparison:
         return OPERATORS[self.op]
 
     @property
+    def pairs(self) -> tuple[tuple[Operand, Operand], ...]:
+        """What is compared with what."""
+        return ((self.left, self.right), *self.also)
+
+    @property
     def attributes(self) -> tuple[str, ...]:
-        return tuple(attribute_of(side) for side in (self.left, self.right) if not isinstance(side, Constant))
+        return tuple(attribute_of(side) for pair in self.pairs for side in pair if not isinstance(side, Constant))
 
     @property
     def properties(self) -> tuple[Property, ...]:
@@ -78,17 +101,30 @@ class Comparison:
         """Whether it says that something equals a constant."""
         return self.op == EQUAL.text and isinstance(self.right, Constant)
 
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether it says that two values differ, whatever the other attributes are."""
+        return not (self.operator.reflexive or self.properties or self.also)
+
     def flipped(self) -> Comparison:
         """Return the same condition with its sides exchanged."""
-        return Comparison(self.right, self.operator.flipped, self.left, self.span)
+        return replace(self, left=self.right, op=self.operator.flipped, right=self.left)
 
     def led_by(self, attribute: str) -> Comparison:
-        """Return the same condition with the side that is about the attribute on the left."""
-        leads = not isinstance(self.left, Constant) and attribute_of(self.left) == attribute
-        return self if leads else self.flipped()
+        """Return the same condition with the side that is about the attribute on the left, and nowhere else in a tuple."""
+        pairs = list(self.pairs)
+        left, right = pairs.pop(next(i for i, pair in enumerate(pairs) if attribute in map(_attribute, pair)))
+        led = replace(self, left=left, right=right, also=())
+        led = led if _attribute(left) == attribute else led.flipped()
+        rest = [(str(a), str(b)) for a, b in pairs]
+        return replace(led, also=tuple((_other(a, attribute, led), _other(b, attribute, led)) for a, b in rest))
 
     def canonical(self) -> Comparison:
         """Return the one form that equal conditions share: attribute first, then `<` or `<=` or the smaller name."""
+        if self.also:
+            pairs = sorted({(min(pair), max(pair)) for pair in ((str(a), str(b)) for a, b in self.pairs) if pair[0] != pair[1]})
+            (left, right), *others = pairs or [(str(self.left), str(self.left))]
+            return replace(self, left=left, right=right, also=tuple(others))
         if isinstance(self.left, Constant):
             return self.flipped()
         if isinstance(self.right, Constant):
@@ -99,10 +135,20 @@ class Comparison:
     def renamed(self, names: dict[str, str]) -> Comparison:
         """Return the comparison with its attributes replaced."""
         left, right = (_renamed(side, names) for side in (self.left, self.right))
-        return replace(self, left=left, right=right)
+        return replace(self, left=left, right=right, also=tuple((names[a], names[b]) for a, b in self.also))
 
     def __str__(self) -> str:
-        return f"{self.left} {self.op} {self.right}"
+        left, right = ([str(pair[side]) for pair in self.pairs] for side in (0, 1))
+        return f"({', '.join(left)}) {self.op} ({', '.join(right)})" if self.also else f"{self.left} {self.op} {self.right}"
+
+
+def _attribute(side: Operand) -> str | None:
+    return None if isinstance(side, Constant) else attribute_of(side)
+
+
+def _other(side: str, attribute: str, led: Comparison) -> str:
+    """Return an attribute of a tuple, or in place of the one on the left the one that it is compared with."""
+    return str(led.right) if side == attribute else side
 
 
 def _renamed(side: Operand, names: dict[str, str]) -> Operand:
@@ -132,11 +178,13 @@ class Query:
     induced: bool = False
     cross_product: bool = False
     deduplicate: bool = False
+    names: tuple[str, ...] = ()
+    """What the result's columns are called, if not after the terms of the head."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the result's columns, in the order of the head."""
-        return tuple(term.column if isinstance(term, Property) else term for term in self.head)
+        return self.names or tuple(term.column if isinstance(term, Property) else term for term in self.head)
 
     @property
     def positive(self) -> tuple[Atom, ...]:

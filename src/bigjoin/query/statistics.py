@@ -12,6 +12,9 @@ from bigjoin.query.read import View
 EDGE_COLUMNS = ("src", "dst")
 """The columns of a relation of edges."""
 
+VERTEX = "vertex"
+"""The domain of a graph's vertices, and the relation that holds all of them, unless the source has one of that name."""
+
 
 @dataclass(frozen=True, slots=True)
 class ListStatistics:
@@ -76,13 +79,20 @@ class Statistics:
 
     def relation(self, atom: Atom) -> RelationStatistics:
         """Return the statistics of an atom's relation, or of its view, which can be made in any column order."""
-        whole, view = self.relations[atom.relation], atom.view
+        whole, view = self.relations.get(atom.relation) or self._vertices(atom.relation), atom.view
         if view is None:
             return whole
         domains = tuple(whole.domains[c] for c in view.kept)
         return RelationStatistics(
             domains, whole.tuples, loops=1, lists=_prefixes(whole, view), symmetries=_seen_through(whole, view)
         )
+
+    def _vertices(self, name: str) -> RelationStatistics:
+        """Return the relation of all vertices, if that is its name; raise KeyError otherwise."""
+        if name != VERTEX:
+            raise KeyError(name)
+        size = self.domains[VERTEX]
+        return RelationStatistics((VERTEX,), size, lists={(0,): ListStatistics(1, float(size), float(size), size)})
 
     def of(self, atom: Atom) -> RelationStatistics:
         """Return the statistics of what an atom reads: its relation, or the relation's rows if it has one more attribute."""

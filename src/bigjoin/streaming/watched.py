@@ -14,9 +14,8 @@ from bigjoin.index.manifest_entries import RELATION_NAME
 from bigjoin.joins.bind import result_columns
 from bigjoin.joins.changes import with_change
 from bigjoin.languages import Flags, parse, refine
-from bigjoin.planner import delta_plan
+from bigjoin.planner import all_branches, delta_plan
 from bigjoin.query.delta import DeltaPlan
-from bigjoin.query.optional import branches
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.spark.matches import schema_of
@@ -34,7 +33,7 @@ class Watched:
 
     def plans(self, statistics: Statistics) -> list[DeltaPlan]:
         """Return the delta queries of the query, or of each query that it is the sum of."""
-        return [delta_plan(branch, statistics, listing=self.listing) for branch in branches(self.query)]
+        return [delta_plan(branch, statistics, listing=self.listing) for branch in all_branches(self.query, statistics)]
 
     def schema(self, plans: Sequence[DeltaPlan], index: Index) -> pa.Schema:
         """Return the columns of the signed matches of all plans."""

@@ -1,0 +1,129 @@
+"""Spell out what a pattern leaves open until the source is known: its relations, directions, rows, and what has to differ.
+
+A relationship of a pattern may be of several relations, or stand in either direction. Then the query is a sum of queries, one
+for each choice, as with optional atoms. Where a relation keeps the rows of its source each row matches, otherwise each pair does.
+Relationships of one Cypher clause differ: as rows if there are rows, otherwise as pairs, and an undirected edge is one
+relationship, whichever of its two tuples is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, count, product
+from math import prod
+
+from bigjoin.errors import QueryError
+from bigjoin.query.operators import NOT_EQUAL
+from bigjoin.query.query import Atom, Comparison, Query
+from bigjoin.query.statistics import RelationStatistics, Statistics
+
+MAX_CHOICES = 256
+"""Queries that a pattern may be the sum of."""
+
+_Reading = tuple[Atom, ...]
+"""The atoms that one reading of an atom consists of: several, if it is negated."""
+
+
+def spelled_out(query: Query, statistics: Statistics) -> tuple[Query, ...]:
+    """Return queries without patterns whose matches are disjoint and together are those of the query."""
+    if all(atom.pattern is None for atom in query.atoms):
+        return (query,)
+    readings = [list(_readings(atom, statistics)) for atom in query.atoms]
+    if (choices := prod(map(len, readings))) > MAX_CHOICES:
+        hint = "give relationships a type and a direction, or ask an undirected graph (--undirected)"
+        message = f"relationships in either direction, or of several types, make this query a sum of {choices:,} queries"
+        raise QueryError(f"{message}; at most {MAX_CHOICES} are planned", hint=hint)
+    return tuple(_read(query, chosen, statistics) for chosen in product(*readings))
+
+
+def edge_relations(statistics: Statistics) -> list[str]:
+    """Return the relations that a relationship without a type may be of: `edge`, or else all that hold edges."""
+    known = [name for name, r in statistics.relations.items() if r.arity == 2 and not r.materialized]
+    return ["edge"] if "edge" in known else known
+
+
+def _readings(atom: Atom, statistics: Statistics) -> Iterator[_Reading]:
+    """Give the ways in which an atom of a pattern can be read; a negated one denies all of them at once."""
+    pattern = atom.pattern
+    if pattern is None:
+        yield (atom,)
+        return
+    relations = pattern.relations or edge_relations(statistics) or [atom.relation]
+    found = []
+    for relation in dict.fromkeys(relations):
+        read = replace(atom, relation=relation)
+        found.append(read)
+        is_loop = atom.attributes[0] == atom.attributes[1]
+        known = statistics.relations.get(relation)
+        if pattern.either and not is_loop and not (known is not None and known.symmetric):
+            found.append(replace(read, attributes=(*reversed(read.attributes[:2]), *read.attributes[2:])))
+    if atom.negated:
+        yield tuple(found)
+    else:
+        yield from ((read,) for read in found)
+
+
+def _read(query: Query, readings: tuple[_Reading, ...], statistics: Statistics) -> Query:
+    """Return the query that one choice of readings makes."""
+    taken = {a for atom in query.atoms for a in atom.attributes}
+    fresh = (name for n in count(1) if (name := f"_row{n}") not in taken)
+    atoms: list[Atom] = []
+    filters, head = list(query.filters), list(query.head)
+    dropped: set[str] = set()
+    of_clause: dict[int, list[Atom]] = {}
+    for atom, reading in zip(query.atoms, readings, strict=True):
+        for read in reading:
+            plain = replace(read, pattern=None)
+            known = statistics.relations.get(read.relation)
+            if read.pattern is not None and read.pattern.rows and known is not None and not read.columns:
+                plain = _rowwise(plain, known, fresh)
+                dropped |= set(read.attributes) - set(plain.attributes)
+            atoms.append(plain)
+            if read.pattern is None or read.negated:
+                continue
+            if read.pattern.clause is not None:
+                of_clause.setdefault(read.pattern.clause, []).append(plain)
+            if read.pattern.either and read.attributes[:2] != atom.attributes[:2]:  # the second direction of a loop is the first
+                filters.append(Comparison(read.attributes[0], NOT_EQUAL.text, read.attributes[1]))
+    apart = _apart(atoms, filters, statistics)
+    for together in of_clause.values():
+        for one, other in combinations(together, 2):
+            if one.relation == other.relation:
+                filters += _differing(one, other, statistics, apart)
+    kept = [i for i, term in enumerate(head) if not (isinstance(term, str) and term in dropped)]
+    names = tuple(query.names[i] for i in kept) if query.names else ()
+    return replace(query, head=tuple(head[i] for i in kept), names=names, atoms=tuple(atoms), filters=tuple(filters))
+
+
+def _rowwise(atom: Atom, relation: RelationStatistics, fresh: Iterator[str]) -> Atom:
+    """Return an atom with the attribute of its row if the relation keeps rows, otherwise without."""
+    if relation.rows is None or relation.arity != 2:
+        return replace(atom, attributes=atom.attributes[:2])
+    return atom if len(atom.attributes) > 2 or atom.negated else replace(atom, attributes=(*atom.attributes, next(fresh)))
+
+
+def _apart(atoms: list[Atom], filters: list[Comparison], statistics: Statistics) -> set[frozenset[str]]:
+    """Return the pairs of attributes that are sure to differ."""
+    found = {frozenset(f.attributes) for f in filters if f.keeps_apart}
+    for atom in atoms:
+        known = statistics.relations.get(atom.relation)
+        if known is not None and known.loops == 0 and known.arity == 2 and not (atom.negated or atom.optional or atom.columns):
+            found.add(frozenset(atom.attributes[:2]))
+    return {pair for pair in found if len(pair) == 2}
+
+
+def _differing(one: Atom, other: Atom, statistics: Statistics, apart: set[frozenset[str]]) -> Iterator[Comparison]:
+    """Give what keeps two relationships of a relation apart, unless something else does."""
+    (a, b), (c, d) = one.attributes[:2], other.attributes[:2]
+    known = statistics.relations.get(one.relation)
+    ways = [((a, c), (b, d)), *([((a, d), (b, c))] if known is not None and known.symmetric else [])]
+    open_ways = [way for way in ways if not any(frozenset(pair) in apart for pair in way)]
+    if not open_ways:
+        return
+    if len(one.attributes) > 2:
+        yield Comparison(one.attributes[2], NOT_EQUAL.text, other.attributes[2])
+        return
+    for way in open_ways:
+        first, *also = [pair for pair in way if pair[0] != pair[1]] or [way[0]]
+        yield Comparison(first[0], NOT_EQUAL.text, first[1], tuple(also))

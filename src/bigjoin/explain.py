@@ -6,6 +6,7 @@ from math import log2
 from textwrap import indent
 from typing import Any
 
+from bigjoin.languages.translate import as_rule
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
 from bigjoin.planner.agm import agm_bound, cover_number, packing_number
 from bigjoin.planner.draft import Draft
@@ -13,12 +14,13 @@ from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
+from bigjoin.query.statement import Statement
 from bigjoin.query.statistics import Statistics, assumed_graph
 from bigjoin.query.terms import Property, attribute_of
 
 
 def explain(
-    query: Query,
+    statement: Statement | Query,
     statistics: Statistics | None = None,
     *,
     undirected: bool = False,
@@ -26,7 +28,30 @@ def explain(
     strategy: str | None = None,
     stats: dict[str, Any] | None = None,
 ) -> str:
-    """Return the explanation of a query and of its delta queries; without statistics, a mid-sized graph is assumed."""
+    """Return the explanation of a statement and of its delta queries; without statistics, a mid-sized graph is assumed."""
+    asked = Statement.of(statement) if isinstance(statement, Query) else statement
+    options = {"undirected": undirected, "delta": delta}
+    explained = [_explain(block.query, statistics, strategy=strategy, **options) for block in asked.everything]
+    text = "\n\n".join([*_translation(asked), *explained])
+    return text if stats is None else "\n".join([text, "", *_analysis(stats)])
+
+
+def _translation(statement: Statement) -> list[str]:
+    """Return a text in another language, and what it means: rules, and what becomes of their rows."""
+    if statement.language not in ("motif", "cypher"):
+        return []
+    return ["\n".join([" ".join(statement.text.split()), "means", *(f"  {line}" for line in as_rule(statement).splitlines())])]
+
+
+def _explain(
+    query: Query,
+    statistics: Statistics | None,
+    *,
+    undirected: bool,
+    delta: bool,
+    strategy: str | None,
+) -> str:
+    """Return the explanation of one query."""
     terms = [*query.head, *(term for comparison in query.filters for term in comparison.properties)]
     properties = [term.name for term in terms if isinstance(term, Property)]
     known = statistics or assumed_graph(symmetric=undirected, properties=properties)
@@ -58,8 +83,6 @@ def explain(
     lines.append(f"fractional edge cover number {cover:g}, edge packing number {packing:g}")
     if strategy is not None:
         lines.append(f"strategy: {strategy}")
-    if stats is not None:
-        lines += ["", *_analysis(stats)]
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from bigjoin.defaults import RunOptions, StrategyName, check_numbers, check_stra
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.indexing import build_index, run_for, undirected_copy
-from bigjoin.languages import Flags, parse, refine
+from bigjoin.languages import Flags, Text, only_query, read
 from bigjoin.materialize import check_definitions, materialize
 from bigjoin.planner import meaning
 from bigjoin.query.query import Query
@@ -162,14 +162,14 @@ class Graph(Verbs):
         return self._over(undirected_copy(self._without_runs(), scratch / "index"), spark=self._spark, scratch=scratch)
 
     @with_plain_errors()
-    def materialize(self, name: str, query: str | Query, **flags: Unpack[Flags]) -> int:
+    def materialize(self, name: str, query: Text, **flags: Unpack[Flags]) -> int:
         """Store a query's result as a relation of the index, and return how many tuples it has.
 
         Queries may name it like any other relation, with the head's attributes as its columns. If its query consists of atoms
         only, without filters or flags, plans use it automatically wherever it can replace several of a query's atoms. It
         belongs to this index: one that is built again starts without it.
         """
-        asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
+        asked = only_query(read(query, **flags))
         self.index = compact_in_place(self.index)
         self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples

@@ -13,18 +13,22 @@ from typing import Any, Unpack
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import ListOptions, StrategyName, check_numbers, check_strategy
+from bigjoin.defaults import ListOptions, RunOptions, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.explain import explain
 from bigjoin.index.directory import Index
 from bigjoin.joins.bind import bind
-from bigjoin.languages import Flags, parse, refine
+from bigjoin.languages import Flags, Text, read
 from bigjoin.output import assemble, check_target, staging
 from bigjoin.planner import meaning, plan
 from bigjoin.planner.agm import agm_bound
 from bigjoin.planner.draft import Draft
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
+from bigjoin.query.spelled_out import spelled_out
+from bigjoin.query.statement import Statement
+from bigjoin.query.statistics import Statistics
+from bigjoin.rows import Rows
 from bigjoin.spark.choose import choose
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.frames import write_frame
@@ -50,6 +54,12 @@ class Count(int):
         count._ran, count._asked = ran, asked
         count.strategy, count.workers, count.seconds = strategy, ran.workers, seconds
         return count
+
+    def cut(self, statement: Statement) -> Count:
+        """Return what SKIP and LIMIT of a statement leave of it."""
+        left = statement.cut(self)
+        ran = self._ran if left == self else replace(self._ran, matches=left)
+        return Count.of(ran, self._asked, self.strategy, self.seconds)
 
     @cached_property
     def stats(self) -> dict[str, Any]:
@@ -100,7 +110,7 @@ class Verbs(ABC):
     @with_plain_errors()
     def count(
         self,
-        query: str | Query,
+        query: Text,
         *,
         strategy: StrategyName = "auto",
         workers: int | None = None,
@@ -114,14 +124,19 @@ class Verbs(ABC):
         """
         parallelism(self.spark)  # may start a session, or run a job to ask a cluster: that is not part of the query's time
         started = time.perf_counter()
-        asked = self._ask(_query(query, flags), strategy=strategy, workers=workers, batch_size=batch_size)
-        if asked.is_distinct:
-            return self._count_rows(asked)
+        statement = read(query, **flags)
+        run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
+        if not statement.counts_as_queries:
+            return self._count_rows(statement, run)
         counts = []
-        for part in asked.parts:  # what is asked is found out once, in the time of the first part
-            counts.append(self._count(asked, part, progress, started))
-            started = time.perf_counter()
-        return _added(counts)
+        for block in statement.blocks:
+            asked = self._ask(block.query, **run)
+            if asked.is_distinct:
+                return self._count_rows(statement, run)
+            for part in asked.parts:  # what is asked is found out once, in the time of the first part
+                counts.append(self._count(asked, part, progress, started))
+                started = time.perf_counter()
+        return _added(counts).cut(statement)
 
     def _count(self, asked: _Asked, part: Ask, progress: Callable[[float], None] | None, started: float) -> Count:
         asked_seconds = time.perf_counter() - started
@@ -130,25 +145,28 @@ class Verbs(ABC):
         stats = {**ran.stats, "seconds": {"plan": planned, "run": seconds - planned}}
         return Count.of(replace(ran, stats=stats), part, asked.strategy, seconds)
 
-    def _count_rows(self, asked: _Asked) -> Count:
-        """Count distinct rows with Spark."""
-        started, first = time.perf_counter(), asked.parts[0]
-        if asked.query.head:
-            with Held() as held:
-                number = self._find(asked, self._strategy(asked), held).count()
+    def _count_rows(self, statement: Statement, run: RunOptions) -> Count:
+        """Count rows that only Spark can tell: those that are distinct, or that other patterns decide about."""
+        started = time.perf_counter()
+        asked = self._ask(statement.query, **run)
+        first = asked.parts[0]
+        if not statement.query.head and statement.counts_as_queries:
+            number = int(self.exists(statement.query, **run))
         else:
-            number = int(self.exists(asked.query, strategy=asked.strategy, workers=first.workers, batch_size=first.batch_size))
+            whole = replace(statement, counted=None, order=(), skip=0, limit=None)
+            with Held() as held:
+                number = self._rows(whole, ListOptions(limit=None, factorized=False, **run), held).count()
         seconds, workers = time.perf_counter() - started, first.workers or parallelism(self.spark)
         tasks = task_stats([seconds] * workers, peak_memory=0, compiled=0)
         stats = {"rounds": 1, "bytes": 0, "load": {"max": 0, "mean": 0.0}, "steps": [], **tasks}
         stats["seconds"] = {"plan": 0.0, "run": seconds}
         ran = Outcome(number, workers, stats, partial(whole_index, first.index))
-        return Count.of(ran, first, asked.strategy, seconds)
+        return Count.of(ran, first, asked.strategy, seconds).cut(statement)
 
     @with_plain_errors()
     def exists(
         self,
-        query: str | Query,
+        query: Text,
         *,
         strategy: StrategyName = "auto",
         workers: int | None = None,
@@ -156,14 +174,23 @@ class Verbs(ABC):
         **flags: Unpack[Flags],
     ) -> bool:
         """Tell whether there is a match; the join stops at the first."""
-        asked = self._ask(_witness(_query(query, flags)), strategy=strategy, workers=workers, batch_size=batch_size, limit=1)
+        statement = read(query, **flags)
+        run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
+        if statement.limit == 0:
+            return False
+        if statement.skip:
+            return self.count(statement, **run) > 0
         with Held() as held:
-            return self._strategy(asked).find(asked.parts[0], held).count() > 0
+            if not statement.counts_as_queries:
+                listing = ListOptions(limit=1, factorized=False, **run)
+                return self._rows(replace(statement, counted=None, order=()), listing, held).count() > 0
+            asked = (self._ask(_witness(block.query), limit=1, **run) for block in statement.blocks)
+            return any(self._strategy(one).find(part, held).count() > 0 for one in asked for part in one.parts)
 
     @with_plain_errors()
     def find(
         self,
-        query: str | Query,
+        query: Text,
         *,
         limit: int | None = None,
         factorized: bool = False,
@@ -183,8 +210,36 @@ class Verbs(ABC):
         until `close`, or until Python exits. `scratch_bytes` says how much that is.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        asked = self._ask_listed(_query(query, flags), options)
-        return self._find(asked, self._strategy(asked), self._results)
+        return self._rows(read(query, **flags), options, self._results)
+
+    def _rows(
+        self,
+        statement: Statement,
+        options: ListOptions,
+        held: Held,
+        strategy: Callable[[_Asked], Strategy] | None = None,
+    ) -> DataFrame:
+        """Return the rows of a statement; the files that their frame reads are added to `held`."""
+        chosen = strategy or self._strategy
+        if statement.is_query:
+            asked = self._ask_statement(statement, options)
+            return self._find(asked, chosen(asked), held)
+        check_numbers(limit=options["limit"])
+        if options["factorized"]:
+            raise QueryError("factorized matches are those of a rule", hint="write the query as a rule; explain shows it")
+
+        def find(query: Query) -> DataFrame:
+            asked = self._ask(query, **{**options, "limit": None})
+            return self._find(asked, chosen(asked), held)
+
+        assert self.spark is not None  # columns can only be named in a session
+        return Rows(find, self._index_for(statement.query).statistics).of(statement, options["limit"])
+
+    def _ask_statement(self, statement: Statement, options: ListOptions) -> _Asked:
+        """Do the same as `_ask_listed` for a statement that is a query, perhaps with a limit of its own."""
+        limits = [n for n in (options["limit"], statement.limit) if n is not None]
+        check_numbers(limit=options["limit"])
+        return self._ask_listed(statement.query, {**options, "limit": min(limits, default=None)})
 
     def _find(self, asked: _Asked, strategy: Strategy, held: Held) -> DataFrame:
         """Return the matches; the files that their frame reads are added to `held`."""
@@ -199,7 +254,7 @@ class Verbs(ABC):
     @with_plain_errors()
     def write(
         self,
-        query: str | Query,
+        query: Text,
         path: str | Path,
         *,
         limit: int | None = None,
@@ -217,15 +272,15 @@ class Verbs(ABC):
         target = Path(path)
         check_target(target, lists=factorized)
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        asked = self._ask_listed(_query(query, flags), options)
+        statement = read(query, **flags)
         with staging(target) as folder:
-            parts, columns = self._write(asked, self._strategy(asked), folder, target.suffix.lower(), progress)
+            parts, columns = self._write(statement, options, self._strategy, folder, target.suffix.lower(), progress)
             assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)
 
     def pieces(
         self,
-        query: str | Query,
+        query: Text,
         suffix: str,
         *,
         limit: int | None = None,
@@ -243,29 +298,39 @@ class Verbs(ABC):
         combined first, for `deduplicate` or optional atoms, all come at the end.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        asked = self._ask_listed(_query(query, flags), options)
-        folder = common_directory(self.spark, asked.parts[0].index.path, "found")
+        statement = read(query, **flags)
+        if statement.is_query:
+            self._ask_statement(statement, options)  # refuse it before anything runs
+        folder = common_directory(self.spark, self._index_for(statement.query).path, "found")
 
         def work(spark: SparkSession) -> None:
-            self._write(asked, strategy_named(asked.strategy)(spark), folder, suffix, progress, in_pieces=True)
+            def strategy(asked: _Asked) -> Strategy:
+                return strategy_named(asked.strategy)(spark)
+
+            self._write(statement, options, strategy, folder, suffix, progress, in_pieces=True)
 
         return stream(self.spark, folder, work, look)
 
     def _write(
         self,
-        asked: _Asked,
-        strategy: Strategy,
+        statement: Statement,
+        options: ListOptions,
+        strategy: Callable[[_Asked], Strategy],
         folder: Path,
         suffix: str,
         progress: Callable[[float], None] | None,
         *,
         in_pieces: bool = False,
     ) -> tuple[list[PartFile], pa.Schema]:
-        """Write the matches to files in a folder, and return the files with their rows, and the columns; publish pieces."""
-        if len(asked.parts) == 1 and not asked.is_distinct:
-            return strategy.write(asked.parts[0], folder, suffix, progress, in_pieces=in_pieces)
+        """Write the rows to files in a folder, and return the files with their rows, and the columns; publish pieces."""
+        if statement.is_query:
+            asked = self._ask_statement(statement, options)
+            if len(asked.parts) == 1 and not asked.is_distinct:
+                return strategy(asked).write(asked.parts[0], folder, suffix, progress, in_pieces=in_pieces)
         with Held() as held:
-            parts, columns = write_frame(self._find(asked, strategy, held), folder, suffix)
+            frame = self._rows(statement, options, held, strategy)
+            frame = frame.coalesce(1) if statement.order else frame  # the parts of an order stay in it
+            parts, columns = write_frame(frame, folder, suffix)
         if in_pieces:
             publish([file for file, _ in parts], folder)
         return parts, columns
@@ -273,7 +338,7 @@ class Verbs(ABC):
     @with_plain_errors()
     def explain(
         self,
-        query: str | Query,
+        query: Text,
         *,
         analyze: bool = False,
         delta: bool = False,
@@ -286,23 +351,28 @@ class Verbs(ABC):
 
         With `delta`, include the delta queries that keep matches up to date while updates change the relations.
         """
-        asked = self._ask(_query(query, flags), strategy=strategy, workers=workers, batch_size=batch_size)
-        stats = None
-        if analyze:
-            stats = self.count(asked.query, strategy=strategy, workers=workers, batch_size=batch_size).stats
+        statement = read(query, **flags)
+        run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
+        asked = self._ask(statement.query, **run)
+        stats = self.count(statement, **run).stats if analyze else None
         known, chosen = asked.parts[0].index.statistics, f"{asked.strategy} ({asked.why})"
-        text = Explanation(explain(asked.query, known, delta=delta, strategy=chosen, stats=stats))
+        text = Explanation(explain(statement, known, delta=delta, strategy=chosen, stats=stats))
         text.stats = stats
         return text
 
-    def plan(self, query: str | Query, **flags: Unpack[Flags]) -> Plan:
+    def plan(self, query: Text, **flags: Unpack[Flags]) -> Plan:
         """Return the plan for a query; raise QueryError if the query does not fit the relations."""
-        asked = _query(query, flags)
-        index = self._index_for(asked)
-        plans = [plan(part) for part in meaning(asked, index.statistics)]
-        for chosen in plans:
-            bind(chosen, index)
+        plans = []
+        for block in read(query, **flags).everything:
+            index = self._index_for(block.query)
+            for part in meaning(block.query, index.statistics):
+                plans.append(plan(part))
+                bind(plans[-1], index)
         return plans[0]
+
+    def statistics_for(self, query: Text, **flags: Unpack[Flags]) -> Statistics:
+        """Return what is known about the relations that a query reads."""
+        return self._index_for(read(query, **flags).query).statistics
 
     def _ask_listed(self, query: Query, options: ListOptions) -> _Asked:
         """Do the same as `_ask` for a query whose matches are listed; refuse heads that make this impossible."""
@@ -327,7 +397,10 @@ class Verbs(ABC):
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
         parts = meaning(query, index.statistics)
         chosen, why = self._choose(parts[0], index, strategy, workers=workers, factorized=factorized)
-        is_distinct = query.deduplicate and query.projects
+        projects = query.projects or len(spelled_out(query, index.statistics)) > 1 or any(p.query.projects for p in parts)
+        is_distinct = query.deduplicate and projects
+        if factorized and (len(parts) > 1 or parts[0].query.projects):
+            raise QueryError("factorized matches need one query with every attribute in its head", hint="name all edges, too")
         wanted = None if is_distinct else limit
         asks = tuple(Ask(part, index, workers, batch_size, wanted, factorized) for part in parts)
         return _Asked(query, asks, chosen, why, limit, is_distinct)
@@ -361,10 +434,6 @@ class _Asked:
     limit: int | None
     is_distinct: bool
     """Whether equal rows count once."""
-
-
-def _query(query: str | Query, flags: Flags) -> Query:
-    return refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
 
 
 def _witness(query: Query) -> Query:

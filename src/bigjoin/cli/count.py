@@ -6,7 +6,7 @@ import click
 
 from bigjoin.cli.options import Options, answer, query_options
 from bigjoin.cli.source import asking
-from bigjoin.languages import parse
+from bigjoin.languages import read
 
 
 @click.command()
@@ -17,7 +17,7 @@ def count(query: str, source: str | None, exists: bool, options: Options) -> Non
 
     With --json, an object with count, seconds (of the query alone), strategy, workers and stats.
     """
-    parsed = parse(query, **options.flags)  # report a typo before Spark takes seconds to start
+    parsed = read(query, **options.flags)  # report a typo before Spark takes seconds to start
     with asking(parsed, source, options, doing="looking for" if exists else "counting") as (graph, report):
         if exists:
             found = graph.exists(parsed, **options.run)

@@ -22,7 +22,7 @@ from rich.text import Text
 from bigjoin.cli.options import Options, query_options
 from bigjoin.cli.source import asking
 from bigjoin.defaults import ListOptions, check_strategy
-from bigjoin.languages import parse
+from bigjoin.languages import read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ def find(query: str, source: str | None, output: Path | None, limit: int | None,
     Without -o: a table on a terminal, CSV on a pipe, JSON lines with --json. Rows are printed as they are found. When the
     reader of a pipe stops (find ... | head), the search ends with exit code 0.
     """
-    parsed = parse(query, **options.flags)
+    parsed = read(query, **options.flags)
     check_strategy(options.run["strategy"], factorized=factorized)
     if output is not None:
         from bigjoin.output import check_target

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from bigjoin.graph import Graph
-    from bigjoin.query.query import Query
+    from bigjoin.query.statement import Statement
     from bigjoin.relations import Relations
 
 
 @contextmanager
 def asking(
-    query: Query, source: str | None, options: Options, *, doing: str, runs: bool = True
+    query: Statement, source: str | None, options: Options, *, doing: str, runs: bool = True
 ) -> Iterator[tuple[Graph | Relations, Reporter]]:
     """Give the graph or relations that a query is about, with a Spark session if it runs, and a reporter of progress."""
     with Reporter(quiet=options.quiet) as report:

@@ -1,21 +1,25 @@
-"""Text -> Query. Each language is a module that does not know the others; `parse` tells them apart."""
+"""Text -> Statement. Each language is a module that does not know the others; `read` tells them apart."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
 from bigjoin.errors import QueryError
-from bigjoin.languages import datalog, named
+from bigjoin.languages import datalog, motif, named
 from bigjoin.query.query import Comparison, Query, validate
-from bigjoin.query.terms import Constant, Operand
+from bigjoin.query.statement import Block, Language, Statement
+from bigjoin.query.terms import Constant, Operand, Value
 
 
 class Flags(TypedDict, total=False):
-    """What goes with a query's text: more filters and columns, and the flags of `query/flags.py`."""
+    """What goes with a query's text: more filters and columns, parameters, and the flags of `query/flags.py`."""
 
     where: str | None
     select: str | None
+    parameters: Mapping[str, Value] | None
     distinct: bool
     unique: bool
     induced: bool
@@ -23,22 +27,78 @@ class Flags(TypedDict, total=False):
     deduplicate: bool
 
 
-def parse(text: str, **flags: Unpack[Flags]) -> Query:
-    """Return the validated query of `text` (a name or a rule), `where`, `select` and the flags."""
+Text = str | Query | Statement
+"""What a verb takes as a query: a text in any language, or what a text became."""
+
+
+def read(text: Text, **flags: Unpack[Flags]) -> Statement:
+    """Return what a text (a name, a rule, a motif or Cypher), `where`, `select` and the flags ask for, validated."""
+    if isinstance(text, Query):
+        return Statement.of(refine(text, **flags))
+    if isinstance(text, Statement):
+        return _refined(text, flags)
+    if not isinstance(text, str):
+        raise QueryError(f"the query is a {type(text).__name__}: give a text, such as 'triangle'")
     stripped = text.strip()
     if not stripped:
         raise QueryError("the query is empty", hint="give a name such as 'triangle', or a rule: q(a,b) := edge(a,b)")
-    query = named.parse(stripped) if named.is_name(stripped) else datalog.parse(text)
-    return refine(query, **flags)
+    language = recognized(stripped)
+    given = flags.get("parameters")
+    if language == "cypher":
+        from bigjoin.languages import cypher_meaning  # its grammar is large, and most texts are not Cypher
+
+        return _refined(cypher_meaning.parse(text, given or {}), flags)
+    if given:
+        raise QueryError("parameters are for Cypher, where $name stands for one", hint="write the value into the text")
+    if language == "motif":
+        return _refined(motif.parse(text), flags)
+    query = named.parse(stripped) if language == "name" else datalog.parse(text)
+    return Statement.of(refine(query, **flags), language, text)
 
 
-def refine(query: Query, *, where: str | None = None, select: str | None = None, **flags: bool) -> Query:
+def recognized(text: str) -> Language:
+    """Return the language of a text, which its first characters tell."""
+    if named.is_name(text):
+        return "name"
+    if re.match(r"(\s|//[^\n]*\n|/\*.*?\*/)*(optional\s+match|match|return|with|unwind|call|create|merge|use)\b(?!\s*\(\s*\w+\s*(,|\)\s*:))",
+                text, re.IGNORECASE | re.DOTALL):
+        return "cypher"
+    return "motif" if motif.is_motif(text) else "rule"
+
+
+def parse(text: str, **flags: Unpack[Flags]) -> Query:
+    """Return the one query that a text, `where`, `select` and the flags ask for; refuse texts that ask for more."""
+    return only_query(read(text, **flags))
+
+
+def only_query(statement: Statement) -> Query:
+    """Return the query of a statement that has nothing else; raise QueryError for any other."""
+    if (more := statement.beyond_query) is not None:
+        raise QueryError(f"only one query is wanted here, and {more} is more than that", hint="leave it out")
+    return statement.query
+
+
+def refine(query: Query, **flags: Unpack[Flags]) -> Query:
     """Return a query with further filters, properties in its head, and flags, validated; it keeps what it already has."""
+    where, select = flags.pop("where", None), flags.pop("select", None)
+    flags.pop("parameters", None)
     flagged = query.with_flags({name: True for name, value in flags.items() if value})
-    head = query.head + (datalog.parse_properties(select) if select and select.strip() else ())
+    more = datalog.parse_properties(select) if select and select.strip() else ()
     filters = query.filters + (datalog.parse_filters(where) if where and where.strip() else ())
     read = tuple(_with_truth_values(comparison, query.attributes) for comparison in filters)
-    return validate(replace(flagged, head=head, filters=read))
+    names = (*query.names, *(term.column for term in more)) if query.names else ()
+    return validate(replace(flagged, head=query.head + more, names=names, filters=read))
+
+
+def _refined(statement: Statement, flags: Flags) -> Statement:
+    """Return a statement whose queries have further filters and flags."""
+    if flags.get("select") and not statement.is_query:
+        raise QueryError("'select' adds columns to a rule", hint="a motif has all properties in its structs; in Cypher, RETURN them")
+
+    def refined(block: Block) -> Block:
+        return replace(block, query=refine(block.query, **flags))
+
+    return replace(statement, blocks=tuple(map(refined, statement.blocks)))
 
 
 def _with_truth_values(comparison: Comparison, bound: tuple[str, ...]) -> Comparison:

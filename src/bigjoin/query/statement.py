@@ -7,7 +7,9 @@ finds, sort and cut. What lies beyond a query is done with the rows of queries, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from bigjoin.query.query import Query
@@ -50,6 +52,12 @@ class Block:
     elements: tuple[Element, ...] = ()
     constants: tuple[tuple[str, str | int], ...] = ()
     """Further columns that have one value, by name."""
+
+    def walk(self) -> Iterator[Block]:
+        """Give the block, and those of its subpatterns."""
+        yield self
+        for sub in self.subpatterns:
+            yield from sub.block.walk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +102,45 @@ class Statement:
         return self.query.name
 
     @property
-    def is_query(self) -> bool:
-        """Whether its rows are those of one query, up to a limit, so that the join alone can answer it."""
-        block = self.blocks[0]
-        beyond = block.subpatterns or block.elements or block.constants or self.order or self.skip or self.counted
-        return len(self.blocks) == 1 and not beyond
+    def everything(self) -> Iterator[Block]:
+        """All blocks, and those of subpatterns."""
+        return chain.from_iterable(block.walk() for block in self.blocks)
 
     @property
-    def counts_as_query(self) -> bool:
-        """Whether the number of its rows is the number of matches of its queries, up to a limit."""
+    def beyond_query(self) -> str | None:
+        """What it asks for beyond the matches of one query, named as in its language; None if nothing."""
+        subpatterns = {sub.kind for block in self.blocks for sub in block.subpatterns}
+        for name, is_there in (
+            ("ORDER BY", bool(self.order) and self.language == "cypher"),
+            ("LIMIT", self.limit is not None),
+            ("SKIP", bool(self.skip)),
+            ("count(*)", self.counted is not None),
+            ("this OPTIONAL MATCH", "optional" in subpatterns),
+            ("a condition of several relationships", bool(subpatterns)),
+            ("a pattern of several lengths or directions", len(self.blocks) > 1),
+        ):
+            if is_there:
+                return name
+        return None
+
+    @property
+    def is_query(self) -> bool:
+        """Whether its rows are those of one query as the join finds them, up to a limit."""
+        block = self.blocks[0]
+        shaped = block.elements or block.constants or self.order or self.skip or self.counted
+        return len(self.blocks) == 1 and not block.subpatterns and not shaped
+
+    @property
+    def counts_as_queries(self) -> bool:
+        """Whether the number of its rows follows from the numbers of matches of its queries."""
         return not any(block.subpatterns for block in self.blocks)
 
-    @property
-    def refused_by_watches(self) -> str | None:
-        """What has no incremental meaning in it, if anything."""
-        if self.order:
-            return "ORDER BY"
-        if self.limit is not None or self.skip:
-            return "LIMIT" if self.limit is not None else "SKIP"
-        if any(block.subpatterns for block in self.blocks):
-            kinds = {sub.kind for block in self.blocks for sub in block.subpatterns}
-            return "an OPTIONAL MATCH of this kind" if "optional" in kinds else "a pattern of several relationships in a condition"
-        if len(self.blocks) > 1:
-            return "a pattern of several lengths or directions"
-        return None
+    def cut(self, rows: int) -> int:
+        """Return how many of so many rows are left after SKIP and LIMIT; a count(*) is about all of them."""
+        if self.counted is not None:
+            return rows
+        left = max(0, rows - self.skip)
+        return left if self.limit is None else min(left, self.limit)
 
     def with_query(self, query: Query) -> Statement:
         """Return the statement with its first query replaced."""

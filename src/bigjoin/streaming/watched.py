@@ -13,14 +13,14 @@ from bigjoin.index.directory import Index
 from bigjoin.index.manifest_entries import RELATION_NAME
 from bigjoin.joins.bind import result_columns
 from bigjoin.joins.changes import with_change
-from bigjoin.languages import Flags, parse, refine
+from bigjoin.languages import Flags, Text, read
 from bigjoin.planner import all_branches, delta_plan
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
 from bigjoin.spark.matches import schema_of
 
-Watchable: TypeAlias = "str | Query | Mapping[str, str | Query]"
+Watchable: TypeAlias = "Text | Mapping[str, Text]"
 """A query, or queries by name."""
 
 
@@ -50,7 +50,11 @@ def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict
     named = queries if isinstance(queries, Mapping) else {} if queries is None else {"": queries}
     found = {}
     for name, query in named.items():
-        asked = refine(query, **flags) if isinstance(query, Query) else parse(query, **flags)
+        statement = read(query, **flags)
+        if (more := statement.beyond_query) is not None:
+            hint = "leave it out, or use it on what the watch writes"
+            raise QueryError(f"{more} has no incremental meaning, so it cannot be watched", hint=hint)
+        asked = statement.query
         if name and name != asked.name and not RELATION_NAME.fullmatch(name):
             raise BigjoinError(f"{name!r} cannot name a query: use letters, digits and _")
         if asked.deduplicate and asked.projects:

@@ -1,0 +1,131 @@
+"""Put the rows of a statement together from the matches of its queries: structs, subpatterns, unions, order and limits.
+
+Only ids travel through a join. The properties that a struct holds are looked up in the index when matches leave it; what a
+pattern in a condition or an OPTIONAL MATCH finds is joined by the attributes that it shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from bigjoin.errors import QueryError
+from bigjoin.query.query import Query
+from bigjoin.query.spelled_out import edge_relations
+from bigjoin.query.statement import Block, Element, Statement, Subpattern
+from bigjoin.query.statistics import VERTEX, Statistics
+from bigjoin.query.terms import Property, Term, attribute_of
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Makes DataFrames of statements, given how to find the matches of a query, and what is known about the source."""
+
+    find: Callable[[Query], DataFrame]
+    statistics: Statistics
+
+    def of(self, statement: Statement, limit: int | None = None) -> DataFrame:
+        """Return the rows of a statement, up to a limit; a count(*) is one row."""
+        if statement.language == "motif":
+            _check_one_relation(self.statistics)
+        frames = [self._columns(block, statement) for block in statement.blocks]
+        frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+        if statement.counted is not None:
+            return frame.agg(F.count(F.lit(1)).alias(statement.counted))
+        if statement.deduplicate:
+            frame = frame.distinct()
+        if statement.order:
+            frame = frame.orderBy(*map(_sorted, ((key.column, key.descending) for key in statement.order)))
+        if statement.skip:
+            frame = frame.offset(statement.skip)
+        limits = [n for n in (limit, statement.limit) if n is not None]
+        frame = frame.limit(min(limits)) if limits else frame
+        columns = statement.columns or statement.query.columns
+        return frame.select(*map(_quoted, columns)) if tuple(frame.columns) != columns else frame
+
+    def _columns(self, block: Block, statement: Statement) -> DataFrame:
+        """Return the rows of a block with the columns that a user sees, and those that rows are sorted by."""
+        if statement.language == "motif":
+            frame = self._structs(block)
+            return frame.withColumns({name: F.lit(value) for name, value in block.constants}) if block.constants else frame
+        if not block.subpatterns:
+            return self.find(block.query)
+        wanted = {term: f"c{i}" for i, term in enumerate(dict.fromkeys(statement.head))}
+        frame = self._block(block, wanted)
+        names = statement.query.names
+        return frame.select(*(F.col(wanted[term]).alias(name) for term, name in zip(statement.head, names, strict=True)))
+
+    def _structs(self, block: Block) -> DataFrame:
+        """Return the rows of a motif: a struct for each named element, with all its properties."""
+        names: dict[Term, str] = {}
+        structs = []
+        for element in block.elements:
+            fields = []
+            for field, term in self._fields(element):
+                column = names.setdefault(term, f"c{len(names)}")
+                fields.append(F.col(column).alias(field))
+            structs.append(F.struct(*fields).alias(element.name))
+        query = replace(block.query, head=tuple(names), names=tuple(names.values()))
+        return self.find(query).select(*structs)
+
+    def _fields(self, element: Element) -> list[tuple[str, Term]]:
+        """Return the fields of a struct: ids first, then properties, each with what it is in a query."""
+        if element.ends is None:
+            known = self.statistics.properties.get(VERTEX, {})
+            return [("id", element.attribute), *((name, Property(element.attribute, name)) for name in known if name != "id")]
+        ends: list[tuple[str, Term]] = list(zip(("src", "dst"), element.ends, strict=True))
+        (relation,) = edge_relations(self.statistics)
+        rows = self.statistics.relations[relation].rows
+        known = {} if rows is None else self.statistics.properties.get(rows.domains[-1], {})
+        return [*ends, *((name, Property(element.attribute, name)) for name in known if name not in ("src", "dst"))]
+
+    def _block(self, block: Block, wanted: Mapping[Term, str]) -> DataFrame:
+        """Return the rows of a block, with the columns that are wanted of it and its optional patterns."""
+        own = {a for atom in block.query.atoms if not atom.negated for a in atom.attributes}
+        needed = {**wanted}
+        for sub in block.subpatterns:
+            for attribute in sub.shared:
+                needed.setdefault(attribute, f"k{len(needed)}")
+        mine = {term: name for term, name in needed.items() if attribute_of(term) in own}
+        if not mine:
+            mine = {next(iter(block.query.attributes)): "k"}
+        frame = self.find(replace(block.query, head=tuple(mine), names=tuple(mine.values()), deduplicate=False))
+        for sub in block.subpatterns:
+            frame = self._joined(frame, sub, needed)
+        return frame
+
+    def _joined(self, frame: DataFrame, sub: Subpattern, needed: Mapping[Term, str]) -> DataFrame:
+        """Return rows joined to what a subpattern finds for them, or kept by whether it finds something."""
+        keys = [needed[attribute] for attribute in sub.shared]
+        shared: dict[Term, str] = {attribute: needed[attribute] for attribute in sub.shared}
+        if sub.kind == "optional":
+            taken = set(frame.columns)
+            more = {term: name for term, name in needed.items() if name not in taken}
+            inside = {a for atom in sub.block.query.atoms if not atom.negated for a in atom.attributes}
+            found = self._block(sub.block, {**shared, **{t: n for t, n in more.items() if attribute_of(t) in inside}})
+            return frame.join(found, keys, "left") if keys else frame.join(found, F.lit(True), "left")
+        found = self._block(sub.block, shared)
+        how = "left_semi" if sub.kind == "exists" else "left_anti"
+        return frame.join(found.distinct(), keys, how) if keys else frame.join(found.limit(1), F.lit(True), how)
+
+
+def _check_one_relation(statistics: Statistics) -> None:
+    """Refuse motifs over several relations: an edge of a motif has no type."""
+    if len(known := edge_relations(statistics)) > 1:
+        hint = f"use Cypher, MATCH (a)-[e:{known[0]}]->(b) RETURN a, b, or a rule"
+        raise QueryError(f"motifs have no types, and the graph has the relations {', '.join(known)}", hint=hint)
+
+
+def _sorted(key: tuple[str, bool]) -> SparkColumn:
+    """Return a column to sort by; NULL is larger than anything, as in openCypher."""
+    column, descending = F.col(_quoted(key[0])), key[1]
+    return column.desc_nulls_first() if descending else column.asc_nulls_last()
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"

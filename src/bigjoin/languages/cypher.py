@@ -1,7 +1,8 @@
 """Cypher: text -> the tree of `cypher_tree.py`, or an error that says what to do about the text.
 
-The grammar (`cypher.lark`) is as wide as the queries that people write, so that what is not supported is named. `cypher_build.py`
-makes the parts, `cypher_clauses.py` puts the clauses together, `cypher_names.py` checks names, `cypher_hints.py` explains slips.
+The grammar (`cypher.lark`) is as wide as the queries that people write, so that what is not supported is named.
+`cypher_build.py` makes the parts of the tree, `cypher_clauses.py` puts clauses together, `cypher_names.py` checks names,
+and `cypher_hints.py` explains slips.
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ class BuildTree(Transformer):  # type: ignore[misc]
         function = str(names["SHORTEST"]) if "SHORTEST" in names else None
         if function is not None:
             function = "shortestPath" if function.casefold() == "shortestpath" else "allShortestPaths"
-        return replace(parts[-1], variable=variable, function=function, span=self._span(meta))
+        path: tree.PathPattern = parts[-1]
+        return replace(path, variable=variable, function=function, span=self._span(meta))
 
     def path(self, meta: Meta, parts: list[Any]) -> tree.PathPattern:
         return tree.PathPattern(tuple(parts[::2]), tuple(parts[1::2]), span=self._span(meta))
@@ -143,7 +144,7 @@ class BuildTree(Transformer):  # type: ignore[misc]
             if isinstance(part, Token):
                 relationship = replace(relationship, variable=name_of(part)) if part.type == "VARIABLE" else relationship
             elif isinstance(part, _Hops):
-                relationship = replace(relationship, hops=tuple(part))
+                relationship = replace(relationship, hops=(part.fewest, part.most))
             elif isinstance(part, tuple):
                 relationship = replace(relationship, types=part)
             else:
@@ -157,7 +158,7 @@ class BuildTree(Transformer):  # type: ignore[misc]
         dots = [at for at, token in enumerate(tokens) if token.type == "DOTS"]
         numbers = [self._integer(token) for token in tokens if token.type == "INTEGER"]
         if not dots:
-            return _Hops(*(numbers * 2 or [None, None]))
+            return _Hops(numbers[0], numbers[0]) if numbers else _Hops(None, None)
         fewest, most = numbers[0] if dots[0] else None, numbers[-1] if dots[0] < len(tokens) - 1 else None
         if fewest is not None and most is not None and fewest > most:
             raise QueryError(
@@ -286,7 +287,7 @@ class BuildTree(Transformer):  # type: ignore[misc]
 
     def call_star(self, meta: Meta, parts: list[Token]) -> tree.CountStar:
         if parts[0].casefold() != "count":
-            raise QueryError(f"{parts[0]}(*) has no meaning", self._span(meta), f"write count(*), or {parts[0]}(x.name)")
+            raise QueryError(f"{parts[0]}(*) has no meaning", self._span(meta), f"write count(*), or {parts[0]}(a.age)")
         return tree.CountStar(span=self._span(meta))
 
     def when(self, _: Meta, parts: list[Any]) -> tuple[Any, ...]:
@@ -296,7 +297,7 @@ class BuildTree(Transformer):  # type: ignore[misc]
         return parts
 
     def case(self, meta: Meta, parts: list[Any]) -> tree.Case:
-        subject = parts[0] if isinstance(parts[0], tree.CypherPart) else None
+        subject = None if isinstance(parts[0], tuple) else parts[0]
         otherwise = parts[-1][0] if isinstance(parts[-1], list) else None
         branches = tuple(part for part in parts if isinstance(part, tuple))
         return tree.Case(subject, branches, otherwise, span=self._span(meta))

@@ -140,4 +140,6 @@ def _what_to_return(matches: Sequence[MatchClause]) -> str:
     paths = [path for clause in matches for path in clause.patterns]
     names = dict.fromkeys(node.variable for path in paths for node in path.nodes if node.variable)
     columns = ", ".join(list(names)[:4])
-    return f"add RETURN {columns}, or RETURN count(*)" if columns else "add RETURN count(*), or name a node, as (a), and RETURN a"
+    return (
+        f"add RETURN {columns}, or RETURN count(*)" if columns else "add RETURN count(*), or name a node, as (a), and RETURN a"
+    )

@@ -40,7 +40,7 @@ def _parts(value: object) -> Iterator[CypherPart]:
 class Literal(CypherPart):
     """A value that is written in the query. Values of different types differ, though Python's `1 == True` holds."""
 
-    value: None | bool | int | float | str
+    value: bool | int | float | str | None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Literal) and type(self.value) is type(other.value) and self.value == other.value

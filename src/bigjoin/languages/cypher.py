@@ -52,13 +52,16 @@ def _grammar() -> Lark:
 
 
 def _pattern_open() -> str:
-    """Return the terminal of a parenthesis that opens a pattern: a node follows, then an arrow, then another parenthesis."""
+    """Return the terminal of a parenthesis that opens a pattern: a node follows, then an arrow, then another parenthesis.
+
+    Repetitions are possessive (`*+`): the time to look ahead grows with the length of the text, and not faster.
+    """
     gap = r"(?:\s|\/\/[^\n]*|\/\*(?:[^*]|\*(?!\/))*\*\/)*+"
     name = r"(?:[^\W\d]\w*|`[^`]+`)"
     text = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`"""
-    inner = rf"\{{(?:[^{{}}\"'`]|{text})*\}}|\[(?:[^\[\]\"'`]|{text})*\]"
-    braces = rf"\{{(?:[^{{}}\"'`]|{text}|{inner})*\}}"
-    brackets = rf"\[(?:[^\[\]\"'`]|{text}|{inner})*\]"
+    in_braces, in_brackets = rf"[^{{}}\"'`]|{text}", rf"[^\[\]\"'`]|{text}"
+    braces = rf"\{{(?:{in_braces}|\{{(?:{in_braces})*+\}})*+\}}"
+    brackets = rf"\[(?:{in_brackets}|\[(?:{in_brackets})*+\])*+\]"
     node = rf"{gap}{name}?(?:{gap}[:|&]{gap}{name}|{gap}\|{gap}:{gap}{name})*{gap}(?:{braces}|\$\w+)?{gap}\)"
     arrow = rf"{gap}<?{gap}-{gap}(?:{brackets})?{gap}-{gap}>?{gap}\("
     return rf"/\((?={node}{arrow})/s"

@@ -11,6 +11,9 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 from bigjoin.errors import QueryError, Span, did_you_mean, shown
 from bigjoin.languages.cypher_clauses import CYPHER_EXAMPLE
 
+MAX_LOOK_BACK = 1000
+"""Characters before a mistake that tell which slip it is."""
+
 _ARROWS = "arrows are -->, <--, --, -[:TYPE]->, <-[:TYPE]- and -[:TYPE]-"
 _ANY_LENGTH = "a path of several edges is written with a star: (a)-[:TYPE*1..3]->(b)"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -69,7 +72,7 @@ def syntax_error(text: str, error: UnexpectedInput) -> QueryError:
     at_end = isinstance(error, UnexpectedEOF) or (isinstance(error, UnexpectedToken) and error.token.type == "$END")
     start = len(text.rstrip()) if at_end or error.pos_in_stream is None else error.pos_in_stream
     before = re.sub(f"{_QUOTED}|{_COMMENT}", _blanked, text[:start], flags=re.DOTALL)
-    place = _Place(before.rstrip(), text[start:], _unclosed(before))
+    place = _Place(before.rstrip()[-MAX_LOOK_BACK:], text[start:], _unclosed(before))
     if at_end:
         hint = _hint(place) or _unclosed_hint(place) or _expected(error)
         return QueryError("the query cannot be read: the text ends too early", Span(text, start, start + 1), hint)
@@ -126,6 +129,7 @@ _SLIPS: list[tuple[str, str, _Answer]] = [
     (r"", r"\d+[^\W\d]", "a name starts with a letter: put others in backticks, as in `2nd`"),
     (r";$", r"", "ask one query at a time: remove what follows the ';'"),
     # Other languages
+    (r"^$", r"-|<|\(", "a query begins with MATCH: MATCH (a)-->(b) RETURN a, b"),
     (r"^$", r"\w+\s*\(.*(:=|:-|<-\s*\w+\()", "this is a rule of Datalog; a Cypher query is MATCH (a)-->(b) RETURN a, b"),
     (r"", r"(select|from|join|insert|update)\b", f"this is SQL; Cypher reads {CYPHER_EXAMPLE}"),
     (r"", r"(group\s+by|having)\b", "leave it out: RETURN a.city, count(*) has one row for each city"),
@@ -191,6 +195,7 @@ _SLIPS: list[tuple[str, str, _Answer]] = [
     (r"\bwhere\b((?!\b(return|match)\b)[^\[{(])*$", r",", "join conditions with AND"),
     (r"\breturn\s*\([^()]*$", r",", "columns have no parentheses around them: RETURN a, b"),
     (r"\bmatch\b((?!\b(where|return)\b).)*\)$", r"and\b", "put a comma between two patterns: MATCH (a)-->(b), (b)-->(c)"),
+    (r"\bmatch\b((?!\b(where|return)\b).)*\)$", r"\w+\s*[.=<>]", "conditions follow WHERE: MATCH (a)-->(b) WHERE a.age > 30"),
     (r"\bas$", r"", "a name follows AS: RETURN count(*) AS total"),
     (r"\bas\s+\w+$", r"\w+", "an alias is one word, or in backticks: AS `two words`"),
     (r"\b(and|or|xor|not)$", r"$|" + _CLAUSE_FOLLOWS, lambda before, _: f"a condition is missing after {before[1].upper()}"),

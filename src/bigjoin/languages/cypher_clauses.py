@@ -1,0 +1,145 @@
+"""The order of a query's clauses: what a clause may follow, and which clauses are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bigjoin.errors import QueryError, Span
+from bigjoin.languages.cypher_tree import (
+    CypherQuery,
+    Literal,
+    MatchClause,
+    Parameter,
+    PathPattern,
+    ReturnClause,
+    ReturnItem,
+    SortItem,
+    UnsupportedClause,
+)
+
+CYPHER_EXAMPLE = "MATCH (a)-[:KNOWS]->(b) WHERE a.age > 30 RETURN a, b"
+
+_AFTER_RETURN = ("RETURN", "ORDER BY", "SKIP", "LIMIT")
+"""The last clauses, in their order."""
+
+_ONLY_READS = "bigjoin only reads"
+_NOT_YET = {
+    "CALL": "ask with MATCH ... WHERE ... RETURN; EXISTS { (a)-->(b) } asks whether there is a match",
+    "EXPLAIN": "leave it out, and run 'bigjoin explain' with the query",
+    "PROFILE": "leave it out, and run 'bigjoin explain' with the query",
+    "SHOW": "ask with MATCH ... RETURN; 'bigjoin info' describes an index",
+    "UNION": "run the two queries one after the other, and put their rows together",
+    "UNWIND": "compare with a list: WHERE a.name IN ['x', 'y']",
+    "USE": "leave it out: the graph is the one that the command or the call names",
+    "USING": "leave it out: bigjoin chooses the order of the joins itself",
+    "WITH": "write one MATCH with all patterns, one WHERE with all conditions, and RETURN",
+}
+_WRITES = "build or update the graph with 'bigjoin index', and ask with MATCH ... RETURN"
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseText:
+    """A clause as the grammar reads it: its first words (upper case), what they are followed by, and where they stand."""
+
+    keyword: str
+    parts: tuple[Any, ...]
+    span: Span
+    keyword_span: Span
+
+
+def query_of(text: str, clauses: Sequence[ClauseText]) -> CypherQuery:
+    """Return the query of clauses in the right order; the first clause that is refused or misplaced is an error."""
+    if not clauses:
+        raise QueryError("the query is empty", hint=f"for example {CYPHER_EXAMPLE}")
+    matches: list[MatchClause] = []
+    returns: ReturnClause | None = None
+    earlier: ClauseText | None = None
+    for clause in clauses:
+        _refuse(clause)
+        _check_place(clause, earlier, returned=returns is not None)
+        match clause.keyword:
+            case "MATCH" | "OPTIONAL MATCH" as keyword:
+                matches.append(MatchClause(_patterns(clause), optional=keyword != "MATCH", span=clause.span))
+            case "WHERE":
+                whole = Span(text, matches[-1].span.start, clause.span.end) if matches[-1].span else None
+                matches[-1] = replace(matches[-1], where=clause.parts[0], span=whole)
+            case "RETURN":
+                returns = _checked_columns(clause.parts[0])
+            case keyword if returns is not None:
+                returns = _with_tail(returns, clause, keyword)
+        earlier = clause
+    if not matches:
+        raise QueryError("the query has no MATCH", clauses[0].keyword_span, f"say what to look for, as in {CYPHER_EXAMPLE}")
+    if returns is None:
+        end = len(text.rstrip().removesuffix(";").rstrip())
+        raise QueryError("the query has no RETURN", Span(text, end, end + 1), _what_to_return(matches))
+    listed: tuple[MatchClause | UnsupportedClause, ...] = tuple(matches)
+    return CypherQuery(listed, returns, span=Span(text, clauses[0].span.start, clauses[-1].span.end))
+
+
+def _refuse(clause: ClauseText) -> None:
+    name = clause.keyword
+    if name in _NOT_YET:
+        raise QueryError(f"{name} is not supported yet", clause.keyword_span, _NOT_YET[name])
+    if name not in ("MATCH", "OPTIONAL MATCH", "WHERE", "OFFSET", *_AFTER_RETURN):
+        raise QueryError(f"{name} is not supported: {_ONLY_READS}", clause.keyword_span, _WRITES)
+
+
+def _check_place(clause: ClauseText, earlier: ClauseText | None, *, returned: bool) -> None:
+    keyword = "SKIP" if clause.keyword == "OFFSET" else clause.keyword
+    before = None if earlier is None else "SKIP" if earlier.keyword == "OFFSET" else earlier.keyword
+    hint = None
+    if keyword in _AFTER_RETURN[1:] and not returned:
+        raise QueryError(f"{clause.keyword} stands before RETURN", clause.keyword_span, f"move {clause.keyword} after RETURN")
+    if keyword == before and keyword in ("WHERE", "RETURN", "ORDER BY", "SKIP", "LIMIT"):
+        joined = "join the conditions with AND" if keyword == "WHERE" else "keep one, with everything in it"
+        raise QueryError(f"{clause.keyword} stands twice", clause.keyword_span, joined)
+    if keyword not in _AFTER_RETURN and returned:
+        hint = "RETURN comes last: move it to the end"
+    elif keyword in _AFTER_RETURN and before in _AFTER_RETURN and _AFTER_RETURN.index(keyword) < _AFTER_RETURN.index(before):
+        hint = f"the order is {', '.join(_AFTER_RETURN)}"
+    elif keyword == "WHERE" and before is None:
+        raise QueryError("WHERE stands before MATCH", clause.keyword_span, f"begin with MATCH, as in {CYPHER_EXAMPLE}")
+    if hint is not None:
+        raise QueryError(f"{clause.keyword} stands after {before}", clause.keyword_span, hint)
+
+
+def _patterns(clause: ClauseText) -> tuple[PathPattern, ...]:
+    return clause.parts
+
+
+def _checked_columns(returns: ReturnClause) -> ReturnClause:
+    names: dict[str, ReturnItem] = {}
+    for item in returns.items:
+        name = item.alias or item.text
+        if name in names:
+            hint = "leave one out" if item.alias is None else "give each column an alias of its own"
+            raise QueryError(f"two columns are named {name!r}", item.span, hint)
+        names[name] = item
+    return returns
+
+
+def _with_tail(returns: ReturnClause, clause: ClauseText, keyword: str) -> ReturnClause:
+    if keyword == "ORDER BY":
+        order: tuple[SortItem, ...] = clause.parts
+        return replace(returns, order=order)
+    number = clause.parts[0]
+    if isinstance(number, Literal):
+        whole = isinstance(number.value, int) and not isinstance(number.value, bool) and number.value >= 0
+    else:
+        whole = isinstance(number, Parameter)
+    if not whole:
+        hint = f"write {keyword} 10, or a parameter: {keyword} $n"
+        raise QueryError(f"{keyword} takes a whole number that is not negative", number.span, hint)
+    return replace(returns, limit=number) if keyword == "LIMIT" else replace(returns, skip=number)
+
+
+def _what_to_return(matches: Sequence[MatchClause]) -> str:
+    paths = [path for clause in matches for path in clause.patterns]
+    names = dict.fromkeys(node.variable for path in paths for node in path.nodes if node.variable)
+    columns = ", ".join(list(names)[:4])
+    return (
+        f"add RETURN {columns}, or RETURN count(*)" if columns else "add RETURN count(*), or name a node, as (a), and RETURN a"
+    )

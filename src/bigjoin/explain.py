@@ -32,15 +32,19 @@ def explain(
     asked = Statement.of(statement) if isinstance(statement, Query) else statement
     options = {"undirected": undirected, "delta": delta}
     explained = [_explain(block.query, statistics, strategy=strategy, **options) for block in asked.everything]
-    text = "\n\n".join([*_translation(asked), *explained])
+    text = "\n\n".join([*_translation(asked, statistics), *explained])
     return text if stats is None else "\n".join([text, "", *_analysis(stats)])
 
 
-def _translation(statement: Statement) -> list[str]:
+def _translation(statement: Statement, statistics: Statistics | None) -> list[str]:
     """Return a text in another language, and what it means: rules, and what becomes of their rows."""
     if statement.language not in ("motif", "cypher"):
         return []
-    return ["\n".join([" ".join(statement.text.split()), "means", *(f"  {line}" for line in as_rule(statement).splitlines())])]
+    return [
+        "\n".join(
+            [" ".join(statement.text.split()), "means", *(f"  {line}" for line in as_rule(statement, statistics).splitlines())]
+        )
+    ]
 
 
 def _explain(

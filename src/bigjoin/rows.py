@@ -57,8 +57,8 @@ class Rows:
             return self.find(block.query)
         wanted = {term: f"c{i}" for i, term in enumerate(dict.fromkeys(statement.head))}
         frame = self._block(block, wanted)
-        names = statement.query.names
-        return frame.select(*(F.col(wanted[term]).alias(name) for term, name in zip(statement.head, names, strict=True)))
+        named = zip(statement.head, statement.names, strict=True)
+        return frame.select(*(F.col(wanted[term]).alias(name) for term, name in named)) if statement.head else frame
 
     def _structs(self, block: Block) -> DataFrame:
         """Return the rows of a motif: a struct for each named element, with all its properties."""

@@ -6,12 +6,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Any, Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from bigjoin.defaults import ListOptions, RunOptions, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
@@ -232,7 +234,12 @@ class Verbs(ABC):
             asked = self._ask(query, **{**options, "limit": None})
             return self._find(asked, chosen(asked), held)
 
-        assert self.spark is not None  # columns can only be named in a session
+        spark = self.spark  # columns can only be named in a session
+        if statement.counted is not None and statement.counts_as_queries:
+            run = RunOptions(strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
+            number = int(self.count(statement, **run))
+            column = F.lit(Decimal(number) if number >= 1 << 63 else number).alias(statement.counted)
+            return spark.range(1).select(column)
         return Rows(find, self._index_for(statement.query).statistics).of(statement, options["limit"])
 
     def _ask_statement(self, statement: Statement, options: ListOptions) -> _Asked:

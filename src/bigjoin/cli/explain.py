@@ -15,9 +15,7 @@ from bigjoin.languages.translate import Target, translated
 @click.option("--delta", is_flag=True, help="Also show the delta queries, by which 'bigjoin watch' finds what updates change.")
 @click.option("--as", "language", type=click.Choice(["rule", "motif", "cypher"]), help="Print QUERY in this language instead.")
 @query_options
-def explain(
-    query: str, source: str | None, analyze: bool, delta: bool, language: Target | None, options: Options
-) -> None:
+def explain(query: str, source: str | None, analyze: bool, delta: bool, language: Target | None, options: Options) -> None:
     """Print the plan of QUERY: as numbered rules, a seed and one step for each further attribute, and as the loops of a count.
 
     With SOURCE (or --relation), the plan for these data, their sizes and the AGM bound; with --analyze, also what really

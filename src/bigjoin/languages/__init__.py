@@ -60,8 +60,11 @@ def recognized(text: str) -> Language:
     """Return the language of a text, which its first characters tell."""
     if named.is_name(text):
         return "name"
-    if re.match(r"(\s|//[^\n]*\n|/\*.*?\*/)*(optional\s+match|match|return|with|unwind|call|create|merge|use)\b(?!\s*\(\s*\w+\s*(,|\)\s*:))",
-                text, re.IGNORECASE | re.DOTALL):
+    if re.match(
+        r"(\s|//[^\n]*\n|/\*.*?\*/)*(optional\s+match|match|return|with|unwind|call|create|merge|use)\b(?!\s*\(\s*\w+\s*(,|\)\s*:))",
+        text,
+        re.IGNORECASE | re.DOTALL,
+    ):
         return "cypher"
     return "motif" if motif.is_motif(text) else "rule"
 
@@ -93,7 +96,9 @@ def refine(query: Query, **flags: Unpack[Flags]) -> Query:
 def _refined(statement: Statement, flags: Flags) -> Statement:
     """Return a statement whose queries have further filters and flags."""
     if flags.get("select") and not statement.is_query:
-        raise QueryError("'select' adds columns to a rule", hint="a motif has all properties in its structs; in Cypher, RETURN them")
+        raise QueryError(
+            "'select' adds columns to a rule", hint="a motif has all properties in its structs; in Cypher, RETURN them"
+        )
 
     def refined(block: Block) -> Block:
         return replace(block, query=refine(block.query, **flags))

@@ -108,7 +108,9 @@ def parse(text: str, *, members: str | None = None, distinct_rows: str | None = 
     _check_names(terms)
     undirected = [term for term in terms if isinstance(term, EdgeTerm) and term.undirected]
     columns = _columns(terms)
-    blocks = tuple(_directed(terms, undirected, choice, scope, columns) for choice in product(("in", "out"), repeat=len(undirected)))
+    blocks = tuple(
+        _directed(terms, undirected, choice, scope, columns) for choice in product(("in", "out"), repeat=len(undirected))
+    )
     order = (SortKey("_direction"),) if undirected else ()
     return Statement("motif", text, blocks, columns=tuple(columns), order=order)
 
@@ -196,9 +198,7 @@ def _walks(edge: WrittenEdge, scope: _Scope) -> Statement:
             block = _block(terms, (), scope, constants)
             blocks.append(block)
             columns |= dict.fromkeys((*(element.name for element in block.elements), "_hop", "_pattern", "_direction"))
-    return Statement(
-        "motif", scope.text, tuple(blocks), columns=tuple(columns), order=(SortKey("_hop"), SortKey("_direction"))
-    )
+    return Statement("motif", scope.text, tuple(blocks), columns=tuple(columns), order=(SortKey("_hop"), SortKey("_direction")))
 
 
 def _lengths(hops: Hops) -> tuple[int, int]:
@@ -402,9 +402,7 @@ def _block(
     return Block(query, elements=shown, constants=constants)
 
 
-def _edge(
-    term: EdgeTerm, ends: tuple[str, ...], attributes: dict[str, str], scope: _Scope, *, once: bool
-) -> Atom:
+def _edge(term: EdgeTerm, ends: tuple[str, ...], attributes: dict[str, str], scope: _Scope, *, once: bool) -> Atom:
     """Return the atom of an edge; where rows count once, an edge without a name only has to be there."""
     if term.negated:
         return Atom("edge", ends, negated=True, pattern=_PAIR, span=term.span)

@@ -35,6 +35,12 @@ class ComparisonOperator:
         return self.flipped == self.text
 
     @property
+    def negated(self) -> str:
+        """The operator that holds where this one does not, between values that are there."""
+        others = (other for other in OPERATORS.values() if other.reflexive is not self.reflexive)
+        return next(o.text for o in others if o.symmetric == self.symmetric and (o.symmetric or o.is_less is not self.is_less))
+
+    @property
     def is_less(self) -> bool:
         """Whether it asks for smaller values on the left."""
         return self.function.startswith("less")

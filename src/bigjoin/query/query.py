@@ -248,16 +248,18 @@ def validate(query: Query) -> Query:
         for attribute in part.attributes:
             if attribute not in open_:
                 check(attribute, f"attribute {attribute!r} in '{part}'", part.span)
+    if twice := next((name for name in query.names if query.names.count(name) > 1), None):
+        raise QueryError(f"two columns are called {twice!r}", hint="give one of them another name")
     columns: dict[str, Term] = {}
     for term in sorted(query.head, key=lambda term: isinstance(term, Property)):
         if isinstance(term, str):
             check(term, f"attribute {term!r} of the head", None)
-            if term in columns:
+            if term in columns and not query.names:
                 raise QueryError("the head names an attribute twice", hint=f"write {query.name}({', '.join(bound)})")
             columns[term] = term
             continue
         check(term.attribute, f"attribute {term.attribute!r} in '{term}'", term.span)
-        if columns.setdefault(term.column, term) is not term:
+        if columns.setdefault(term.column, term) is not term and not query.names:
             both = f"'{term}' and '{columns[term.column]}' both become column {term.column!r}"
             raise QueryError(both, term.span, "list a property once, and give attributes other names")
     return query

@@ -16,7 +16,7 @@ from math import prod
 from bigjoin.errors import QueryError
 from bigjoin.query.operators import NOT_EQUAL
 from bigjoin.query.query import Atom, Comparison, Query
-from bigjoin.query.statistics import RelationStatistics, Statistics
+from bigjoin.query.statistics import VERTEX, RelationStatistics, Statistics
 
 MAX_CHOICES = 256
 """Queries that a pattern may be the sum of."""
@@ -49,14 +49,15 @@ def _readings(atom: Atom, statistics: Statistics) -> Iterator[_Reading]:
     if pattern is None:
         yield (atom,)
         return
-    relations = pattern.relations or edge_relations(statistics) or [atom.relation]
+    if pattern.relations == (VERTEX,) and VERTEX in statistics.relations:
+        hint = "give that relation another name, or join the vertex to an edge"
+        raise QueryError(f"all vertices are wanted, but the source has a relation {VERTEX!r} of its own", atom.span, hint)
     found = []
-    for relation in dict.fromkeys(relations):
+    for relation in dict.fromkeys(pattern.relations or edge_relations(statistics) or [atom.relation]):
         read = replace(atom, relation=relation)
         found.append(read)
-        is_loop = atom.attributes[0] == atom.attributes[1]
         known = statistics.relations.get(relation)
-        if pattern.either and not is_loop and not (known is not None and known.symmetric):
+        if pattern.either and len(set(atom.attributes[:2])) == 2 and not (known is not None and known.symmetric):
             found.append(replace(read, attributes=(*reversed(read.attributes[:2]), *read.attributes[2:])))
     if atom.negated:
         yield tuple(found)
@@ -84,7 +85,9 @@ def _read(query: Query, readings: tuple[_Reading, ...], statistics: Statistics) 
                 continue
             if read.pattern.clause is not None:
                 of_clause.setdefault(read.pattern.clause, []).append(plain)
-            if read.pattern.either and read.attributes[:2] != atom.attributes[:2]:  # the second direction of a loop is the first
+            if (
+                read.pattern.either and read.attributes[:2] != atom.attributes[:2]
+            ):  # the second direction of a loop is the first
                 filters.append(Comparison(read.attributes[0], NOT_EQUAL.text, read.attributes[1]))
     apart = _apart(atoms, filters, statistics)
     for together in of_clause.values():
@@ -98,6 +101,8 @@ def _read(query: Query, readings: tuple[_Reading, ...], statistics: Statistics) 
 
 def _rowwise(atom: Atom, relation: RelationStatistics, fresh: Iterator[str]) -> Atom:
     """Return an atom with the attribute of its row if the relation keeps rows, otherwise without."""
+    if relation.arity == 1:
+        return atom
     if relation.rows is None or relation.arity != 2:
         return replace(atom, attributes=atom.attributes[:2])
     return atom if len(atom.attributes) > 2 or atom.negated else replace(atom, attributes=(*atom.attributes, next(fresh)))

@@ -78,8 +78,10 @@ class Statement:
     """Their rows are added up."""
     head: tuple[Term, ...] = ()
     """What the columns of the result are, if a block has subpatterns: some of its terms may be theirs."""
+    names: tuple[str, ...] = ()
+    """What the terms of the head are called."""
     columns: tuple[str, ...] = ()
-    """The names of the result's columns, if rows have others to be sorted by."""
+    """The columns of the result, in order; rows may have others, to be sorted by."""
     order: tuple[SortKey, ...] = ()
     skip: int = 0
     limit: int | None = None

@@ -157,7 +157,7 @@ class Verbs(ABC):
         else:
             whole = replace(statement, counted=None, order=(), skip=0, limit=None)
             with Held() as held:
-                number = self._rows(whole, ListOptions(limit=None, factorized=False, **run), held).count()
+                number = self._answer(whole, ListOptions(limit=None, factorized=False, **run), held).count()
         seconds, workers = time.perf_counter() - started, first.workers or parallelism(self.spark)
         tasks = task_stats([seconds] * workers, peak_memory=0, compiled=0)
         stats = {"rounds": 1, "bytes": 0, "load": {"max": 0, "mean": 0.0}, "steps": [], **tasks}
@@ -185,7 +185,7 @@ class Verbs(ABC):
         with Held() as held:
             if not statement.counts_as_queries:
                 listing = ListOptions(limit=1, factorized=False, **run)
-                return self._rows(replace(statement, counted=None, order=()), listing, held).count() > 0
+                return self._answer(replace(statement, counted=None, order=()), listing, held).count() > 0
             asked = (self._ask(_witness(block.query), limit=1, **run) for block in statement.blocks)
             return any(self._strategy(one).find(part, held).count() > 0 for one in asked for part in one.parts)
 
@@ -212,9 +212,9 @@ class Verbs(ABC):
         until `close`, or until Python exits. `scratch_bytes` says how much that is.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        return self._rows(read(query, **flags), options, self._results)
+        return self._answer(read(query, **flags), options, self._results)
 
-    def _rows(
+    def _answer(
         self,
         statement: Statement,
         options: ListOptions,
@@ -231,7 +231,7 @@ class Verbs(ABC):
             raise QueryError("factorized matches are those of a rule", hint="write the query as a rule; explain shows it")
 
         def find(query: Query) -> DataFrame:
-            asked = self._ask(query, **{**options, "limit": None})
+            asked = self._ask(query, strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
             return self._find(asked, chosen(asked), held)
 
         spark = self.spark  # columns can only be named in a session
@@ -335,7 +335,7 @@ class Verbs(ABC):
             if len(asked.parts) == 1 and not asked.is_distinct:
                 return strategy(asked).write(asked.parts[0], folder, suffix, progress, in_pieces=in_pieces)
         with Held() as held:
-            frame = self._rows(statement, options, held, strategy)
+            frame = self._answer(statement, options, held, strategy)
             frame = frame.coalesce(1) if statement.order else frame  # the parts of an order stay in it
             parts, columns = write_frame(frame, folder, suffix)
         if in_pieces:

@@ -390,10 +390,7 @@ class _Returned:
     def statement(self, returns: tree.ReturnClause, text: str) -> Statement:
         """Return the statement of a block and a RETURN clause."""
         block = self.whole.block()
-        limits = {
-            "skip": self._number(returns.skip, "SKIP") or 0,
-            "limit": self._number(returns.limit, "LIMIT"),
-        }
+        skip, limit = self._number(returns.skip, "SKIP") or 0, self._number(returns.limit, "LIMIT")
         if (counted := self._counted(returns)) is not None:
             if returns.distinct or returns.order:
                 what = "DISTINCT" if returns.distinct else "ORDER BY"
@@ -417,8 +414,9 @@ class _Returned:
             names=tuple(columns),
             columns=tuple(items),
             order=order,
+            skip=skip,
+            limit=limit,
             deduplicate=returns.distinct and bool(block.subpatterns),
-            **limits,
         )
 
     def _counted(self, returns: tree.ReturnClause) -> str | None:

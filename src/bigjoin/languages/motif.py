@@ -104,7 +104,7 @@ def parse(text: str, *, members: str | None = None, distinct_rows: str | None = 
     scope = _Scope(text, members, distinct_rows)
     if len(written) == 1 and isinstance(written[0], WrittenEdge) and _is_walk(written[0]):
         return _walks(written[0], scope)
-    terms = [term for one in written for term in _rewritten(one, text)]
+    terms = [term for one in written for term in _rewritten(one)]
     _check_names(terms)
     undirected = [term for term in terms if isinstance(term, EdgeTerm) and term.undirected]
     columns = _columns(terms)
@@ -215,7 +215,7 @@ def _lengths(hops: Hops) -> tuple[int, int]:
     return low, high
 
 
-def _rewritten(written: VertexTerm | WrittenEdge, text: str) -> Iterator[VertexTerm | EdgeTerm]:
+def _rewritten(written: VertexTerm | WrittenEdge) -> Iterator[VertexTerm | EdgeTerm]:
     """Give the plain terms that a term stands for."""
     if isinstance(written, VertexTerm):
         yield written
@@ -278,12 +278,12 @@ def _check_names(terms: list[VertexTerm | EdgeTerm]) -> None:
         seen.add(key)
     positive = _named([term for term in terms if not (isinstance(term, EdgeTerm) and term.negated)])
     bound: set[str] = set()
-    for term in terms:
-        names = _named([term])
-        if isinstance(term, EdgeTerm) and term.negated:
+    for each in terms:
+        names = _named([each])
+        if isinstance(each, EdgeTerm) and each.negated:
             if late := [name for key, name in names.items() if key in positive and key not in bound]:
                 hint = "move the negated term behind the terms that have its vertices"
-                raise QueryError(f"the negated term comes before {late[0]!r} is bound", term.span, hint)
+                raise QueryError(f"the negated term comes before {late[0]!r} is bound", each.span, hint)
         else:
             bound |= names.keys()
 
@@ -386,7 +386,8 @@ def _block(
             add_vertex(term, place)
             continue
         add_vertex(term.src, place)
-        ends = tuple(attributes[v.name.casefold()] if v.name else next(fresh) for v in _ends(term))
+        src, dst = (attributes[v.name.casefold()] if v.name else next(fresh) for v in _ends(term))
+        ends = (src, dst)
         if term.name:
             elements[term.name.casefold()] = Element(term.name, attributes[term.name.casefold()], ends, distinct=place < last)
         add_vertex(term.dst, place)
@@ -395,14 +396,14 @@ def _block(
         if place in again and once and term.name:
             filters.append(Comparison(ends[0], NOT_EQUAL.text, ends[1], span=term.span))
         elif place in again and once:
-            atoms.append(replace(_edge(replace(term.reversed, negated=True), ends[::-1], attributes, scope, once=False)))
+            atoms.append(_edge(replace(term.reversed, negated=True), (dst, src), attributes, scope, once=False))
     shown = tuple(element for element in elements.values() if not element.name.startswith(_HIDDEN))
     head = tuple(element.attribute for element in shown)
     query = Query("motif", head, tuple(atoms), tuple(filters), cross_product=True)
     return Block(query, elements=shown, constants=constants)
 
 
-def _edge(term: EdgeTerm, ends: tuple[str, ...], attributes: dict[str, str], scope: _Scope, *, once: bool) -> Atom:
+def _edge(term: EdgeTerm, ends: tuple[str, str], attributes: dict[str, str], scope: _Scope, *, once: bool) -> Atom:
     """Return the atom of an edge; where rows count once, an edge without a name only has to be there."""
     if term.negated:
         return Atom("edge", ends, negated=True, pattern=_PAIR, span=term.span)

@@ -108,7 +108,9 @@ def _cypher(query: Query) -> str:
     """Return a query as Cypher, with one MATCH for each atom, so that relationships may be the same."""
     if query.unique or query.induced:
         raise _unsaid(f"the flag {'unique' if query.unique else 'induced'}", "cypher")
-    clauses, conditions, optional = [], [_cypher_comparison(f) for f in query.filters], []
+    clauses: list[str] = []
+    optional: list[str] = []
+    conditions = [_cypher_comparison(f) for f in query.filters]
     for atom in query.atoms:
         if atom.columns or len(atom.attributes) > 3:
             raise _unsaid(f"'{atom}'", "cypher")

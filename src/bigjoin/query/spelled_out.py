@@ -1,7 +1,7 @@
 """Spell out what a pattern leaves open until the source is known: its relations, directions, rows, and what has to differ.
 
 A relationship of a pattern may be of several relations, or stand in either direction. Then the query is a sum of queries, one
-for each choice, as with optional atoms. Where a relation keeps the rows of its source each row matches, otherwise each pair does.
+for each choice, as with optional atoms. Where a relation keeps the rows of its source each row matches, else each pair.
 Relationships of one Cypher clause differ: as rows if there are rows, otherwise as pairs, and an undirected edge is one
 relationship, whichever of its two tuples is read.
 """

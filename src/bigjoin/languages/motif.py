@@ -1,15 +1,15 @@
-"""Motifs, the language of GraphFrames: (a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)
+"""The language of GraphFrames: motifs such as `(a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)`.
 
-A motif is read strictly from left to right, as a bag: every row of the edges counts, named or not. A negated term keeps the rows
-so far for which it does not hold, each once. So only what follows the last negated term multiplies rows; before it an edge
-without a name, or an end without a name, only has to be there. Queries can say that: a pair instead of a row, a view instead of
-a pair. What GraphFrames rewrites (arrows that point left, both ways or nowhere, several hops) is rewritten first.
+A motif is read strictly from left to right, as a bag: every row of the edges counts, named or not. A negated term keeps those
+of the rows so far for which it does not hold, each once. So only what follows the last negated term multiplies rows; before
+it an edge without a name, or an end without a name, only has to be there. Queries can say that: a pair instead of a row, a
+view instead of a pair. What GraphFrames rewrites (arrows that point left, both ways or nowhere, several hops) is rewritten first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count, product
@@ -168,7 +168,7 @@ class _Build(Transformer):  # type: ignore[misc]
         return WrittenEdge(vertices[0], tokens.get("NAME", ""), vertices[1], points, hops, self._span(meta))
 
     def negated(self, meta: Meta, parts: list[Any]) -> WrittenEdge:
-        (edge,) = parts
+        edge: VertexTerm | WrittenEdge = parts[0]
         if isinstance(edge, VertexTerm):
             raise QueryError("a vertex cannot be negated", self._span(meta), "negate an edge, as in !(a)-[]->(b)")
         if edge.negated:
@@ -228,8 +228,6 @@ def _rewritten(written: VertexTerm | WrittenEdge) -> Iterator[VertexTerm | EdgeT
     if negated and inward == outward:
         hint = "negate each direction: !(a)-[]->(b); !(b)-[]->(a)"
         raise QueryError("a negated edge needs one direction", span, hint)
-    if not (written.left.name or written.right.name or name) and hops is None:
-        raise QueryError("an edge without any name says nothing", span, "name an end or the edge, as in ()-[e]->()")
     if hops is not None and (hops.ranged or inward == outward):
         if hops.ranged:
             _lengths(hops)
@@ -260,8 +258,8 @@ def _chain(src: VertexTerm, dst: VertexTerm, name: str, hops: int, *, negated: b
         yield EdgeTerm(stops[i], f"_{name}{i + 1}" if name else "", stops[i + 1], negated, span=span)
 
 
-_HIDDEN = "__between"
-"""The name of vertices between two that have none: they have to be vertices, and are no columns."""
+_HIDDEN = "__tmpv"
+"""The name of vertices between two that have none: they have to be vertices, and are no columns if anything else is."""
 
 
 def _check_names(terms: list[VertexTerm | EdgeTerm]) -> None:
@@ -269,8 +267,16 @@ def _check_names(terms: list[VertexTerm | EdgeTerm]) -> None:
     edges = [term for term in terms if isinstance(term, EdgeTerm)]
     vertices = {v.name.casefold() for t in terms for v in (_ends(t) if isinstance(t, EdgeTerm) else (t,)) if v.name}
     seen: set[str] = set()
+    spelled: dict[str, str] = {}
+    for name in (name for t in terms for name in _names_in(t)):
+        if spelled.setdefault(name.casefold(), name) != name:
+            span = next(t.span for t in terms if name in _names_in(t))
+            both = f"{spelled[name.casefold()]!r} and {name!r}"
+            raise QueryError(f"the names {both} differ only in case, and columns do not tell that", span, "use other names")
     for term in edges:
         key = term.name.casefold()
+        if not any(_names_in(term)):
+            raise QueryError("an edge without any name says nothing", term.span, "name an end or the edge, as in ()-[e]->()")
         if key and key in vertices:
             raise QueryError(f"{term.name!r} is the name of a vertex and of an edge", term.span, "use two names")
         if key and key in seen:
@@ -286,6 +292,11 @@ def _check_names(terms: list[VertexTerm | EdgeTerm]) -> None:
                 raise QueryError(f"the negated term comes before {late[0]!r} is bound", each.span, hint)
         else:
             bound |= names.keys()
+
+
+def _names_in(term: VertexTerm | EdgeTerm) -> tuple[str, ...]:
+    names = (term.src.name, term.name, term.dst.name) if isinstance(term, EdgeTerm) else (term.name,)
+    return tuple(name for name in names if name)
 
 
 def _ends(term: EdgeTerm) -> tuple[VertexTerm, VertexTerm]:
@@ -306,13 +317,16 @@ def _columns(terms: list[VertexTerm | EdgeTerm]) -> list[str]:
     """Return the columns of a result: names in the order in which they appear, an edge between its ends."""
     found: dict[str, str] = {}
     for term in terms:
-        parts = (term.src.name, term.name, term.dst.name) if isinstance(term, EdgeTerm) else (term.name,)
-        for name in parts:
-            if name and not name.startswith(_HIDDEN):
-                found.setdefault(name.casefold(), name)
+        found |= {name.casefold(): name for name in _names_in(term) if name.casefold() not in found}
         if isinstance(term, EdgeTerm) and term.undirected:
             found |= {"_pattern": "_pattern", "_direction": "_direction"}
-    return list(found.values())
+    return _shown(found.values())
+
+
+def _shown(names: Iterable[str]) -> list[str]:
+    """Return names without those of hidden vertices, unless there are no others."""
+    every = list(names)
+    return [name for name in every if not name.startswith(_HIDDEN)] or every
 
 
 # Meaning
@@ -397,7 +411,8 @@ def _block(
             filters.append(Comparison(ends[0], NOT_EQUAL.text, ends[1], span=term.span))
         elif place in again and once:
             atoms.append(_edge(replace(term.reversed, negated=True), (dst, src), attributes, scope, once=False))
-    shown = tuple(element for element in elements.values() if not element.name.startswith(_HIDDEN))
+    names = _shown(element.name for element in elements.values())
+    shown = tuple(element for element in elements.values() if element.name in names)
     head = tuple(element.attribute for element in shown)
     query = Query("motif", head, tuple(atoms), tuple(filters), cross_product=True)
     return Block(query, elements=shown, constants=constants)

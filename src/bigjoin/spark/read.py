@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.ingest.columns import property_type
 from bigjoin.ingest.scan import Scan, ScannedChunk, ScannedTable, gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, edge_columns, typed_columns
 from bigjoin.ingest.text import Fault, Findings, Heading, TextSplit, unreadable
@@ -96,6 +97,12 @@ def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Sch
     with reading(table.source):
         rows = frame.mapInArrow(write, "chunk string").toArrow()
     return [decode(ScannedChunk, chunk) for chunk in rows["chunk"].to_pylist()]
+
+
+def can_be_property(field: T.StructField) -> bool:
+    """Tell whether an index can hold a column, and give it back as it is."""
+    kind = _arrow_type(field)
+    return property_type(kind) == kind
 
 
 def _arrow_type(field: T.StructField) -> pa.DataType:

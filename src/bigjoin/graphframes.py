@@ -1,0 +1,386 @@
+"""A drop-in for GraphFrames: `from bigjoin.graphframes import GraphFrame`, and `find` answers with worst-case optimal joins.
+
+The result is the same DataFrame: a struct for each named element, a bag in which every row of the edges counts. Joins see keys
+and row numbers only, and structs are put together at the end. Columns that the index can hold come from there; where it
+cannot (nested columns, several rows with one vertex id), the tables themselves are joined to the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from bigjoin.defaults import StrategyName
+from bigjoin.errors import BigjoinError, SourceError, did_you_mean
+from bigjoin.graph import Graph
+from bigjoin.languages import motif
+from bigjoin.query.query import Query
+from bigjoin.query.statement import Block, Element
+from bigjoin.query.terms import Property, Term
+from bigjoin.rows import Rows
+from bigjoin.spark.failures import with_plain_errors
+from bigjoin.spark.read import can_be_property
+from bigjoin.spark.session import scratch_directory
+
+ID, SRC, DST = "id", "src", "dst"
+MEMBER, DISTINCT_ROW = "member", "distinct_row"
+"""The label of what is in the table of vertices, and the relation of edges in which equal rows are one."""
+_ROW = "row"
+"""The property with the number of a row, where rows are joined to the result."""
+
+
+class GraphFrame:
+    """A graph of two DataFrames, as GraphFrames has it: `v` has a column id, `e` has columns src and dst.
+
+    An existing GraphFrame can be given instead of both: `find` is then answered here, and what this class lacks by that object.
+    """
+
+    ID, SRC, DST = ID, SRC, DST
+
+    def __init__(self, v: DataFrame | Any, e: DataFrame | None = None, *, strategy: StrategyName = "auto") -> None:
+        self._other: Any = None
+        if e is None:
+            if not (hasattr(v, "vertices") and hasattr(v, "edges")):
+                raise SourceError("give vertices and edges, GraphFrame(v, e), or an existing GraphFrame")
+            self._other = v
+        vertices: Any = v if self._other is None else v.vertices
+        edges: Any = e if self._other is None else v.edges
+        for frame, what, needed in ((vertices, "vertices", (ID,)), (edges, "edges", (SRC, DST))):
+            if not hasattr(frame, "mapInArrow"):
+                raise SourceError(f"the {what} are a {type(frame).__name__}; give a Spark DataFrame")
+            for column in needed:
+                if column not in frame.columns:
+                    hint = did_you_mean(column, frame.columns) or f"its columns are {', '.join(frame.columns)}"
+                    raise SourceError(f"the {what} have no column {column!r}; {hint}; rename one with withColumnRenamed")
+            _check_columns(frame, what)
+        self._vertices: DataFrame = vertices
+        self._edges: DataFrame = edges
+        self._strategy: StrategyName = strategy
+
+    @property
+    def vertices(self) -> DataFrame:
+        """The table of vertices."""
+        return self._vertices
+
+    @property
+    def nodes(self) -> DataFrame:
+        """The table of vertices."""
+        return self._vertices
+
+    @property
+    def edges(self) -> DataFrame:
+        """The table of edges."""
+        return self._edges
+
+    @with_plain_errors()
+    def find(self, pattern: str) -> DataFrame:
+        """Return the matches of a motif as GraphFrames does: a struct column for each named element, in order."""
+        if not pattern.strip(" \t\n;") and not pattern.strip().startswith(";;"):
+            return self._vertices.sparkSession.createDataFrame([], T.StructType([]))
+        statement = motif.parse(pattern, members=MEMBER)
+        elements = [element for block in statement.blocks for element in block.elements]
+        source = self._source
+        if any(element.distinct and not element.is_vertex for element in elements) and self._has_equal_edges:
+            statement, source = motif.parse(pattern, members=MEMBER, distinct_rows=DISTINCT_ROW), self._source_of_distinct
+        graph = source.graph
+
+        def find(query: Query) -> DataFrame:
+            return graph.find(query, strategy=self._strategy)
+
+        return _FrameRows(find, graph.index.statistics, source).of(statement)
+
+    def triplets(self) -> DataFrame:
+        """Return every edge with its two vertices, as columns src, edge and dst."""
+        return self.find("(src)-[edge]->(dst)")
+
+    @with_plain_errors()
+    def triangleCount(self) -> DataFrame:  # noqa: N802
+        """Return the vertices with a column `count`: the triangles through each, whatever the directions of edges."""
+        key = self._tables.key
+        ends = self._edges.select(*(key(F.col(c)).alias(c) for c in (SRC, DST))).dropna().where(F.col(SRC) != F.col(DST))
+        members = self._vertices.select(key(F.col(ID)).alias(ID)).dropna().distinct()
+        if "count" in self._vertices.columns:
+            raise SourceError("the vertices have a column 'count', which triangleCount adds: rename it")
+        with Graph(ends, vertices=members.withColumn("label", F.lit(MEMBER)), directed=False) as graph:
+            inside = "t(a, b, c) := edge(a, b), edge(a, c), edge(b, c), member(a), member(b), member(c)"
+            corners = graph.find(inside, unique=True, strategy=self._strategy)
+            found = corners.select(F.explode(F.array("a", "b", "c")).alias("_key")).groupBy("_key").count().persist()
+            found.count()
+        counted = self._vertices.join(found, key(self._vertices[ID]) == F.col("_key"), "left").drop("_key")
+        return counted.withColumn("count", F.coalesce("count", F.lit(0)))
+
+    def filterVertices(self, condition: str | SparkColumn) -> GraphFrame:  # noqa: N802
+        """Return the graph of the vertices that satisfy a condition, and of the edges between them."""
+        kept = self._vertices.filter(condition)
+        key = self._tables.key
+        ids = kept.select(key(F.col(ID)).alias("_kept"))
+        edges = self._edges
+        for end in (SRC, DST):
+            edges = edges.join(ids, key(edges[end]) == F.col("_kept"), "left_semi")
+        return GraphFrame(kept, edges, strategy=self._strategy)
+
+    def filterEdges(self, condition: str | SparkColumn) -> GraphFrame:  # noqa: N802
+        """Return the graph of the edges that satisfy a condition, and of all vertices."""
+        return GraphFrame(self._vertices, self._edges.filter(condition), strategy=self._strategy)
+
+    def dropIsolatedVertices(self) -> GraphFrame:  # noqa: N802
+        """Return the graph without the vertices that no edge has."""
+        key = self._tables.key
+        ends = self._edges.select(F.explode(F.array(key(F.col(SRC)), key(F.col(DST)))).alias("_end"))
+        kept = self._vertices.join(ends, key(self._vertices[ID]) == F.col("_end"), "left_semi")
+        return GraphFrame(kept, self._edges, strategy=self._strategy)
+
+    @property
+    def outDegrees(self) -> DataFrame:  # noqa: N802
+        """How many edges begin at each vertex that any begins at: columns id and outDegree."""
+        return self._edges.groupBy(F.col(SRC).alias(ID)).agg(F.count("*").cast("int").alias("outDegree"))
+
+    @property
+    def inDegrees(self) -> DataFrame:  # noqa: N802
+        """How many edges end at each vertex that any ends at: columns id and inDegree."""
+        return self._edges.groupBy(F.col(DST).alias(ID)).agg(F.count("*").cast("int").alias("inDegree"))
+
+    @property
+    def degrees(self) -> DataFrame:
+        """How many ends of edges lie at each vertex that has any: columns id and degree."""
+        ends = self._edges.select(F.explode(F.array(SRC, DST)).alias(ID))
+        return ends.groupBy(ID).agg(F.count("*").cast("int").alias("degree"))
+
+    def cache(self) -> GraphFrame:
+        """Persist both tables in memory."""
+        return self.persist()
+
+    def persist(self, *level: Any) -> GraphFrame:
+        """Persist both tables."""
+        self._vertices.persist(*level)
+        self._edges.persist(*level)
+        return self
+
+    def unpersist(self, blocking: bool = False) -> GraphFrame:
+        """Give the memory of both tables back."""
+        self._vertices.unpersist(blocking)
+        self._edges.unpersist(blocking)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if self._other is not None:
+            return getattr(self._other, name)
+        raise AttributeError(
+            f"bigjoin's GraphFrame has no {name!r}; make it of an existing GraphFrame, GraphFrame(graphframe), which then answers"
+        )
+
+    def __repr__(self) -> str:
+        return f"GraphFrame(v:[{', '.join(self._vertices.columns)}], e:[{', '.join(self._edges.columns)}])"
+
+    # The index behind it
+
+    @cached_property
+    def _tables(self) -> _Tables:
+        return _Tables.of(self._vertices, self._edges)
+
+    @cached_property
+    def _source(self) -> _Source:
+        return _Source.of(self._tables, with_distinct=False)
+
+    @cached_property
+    def _source_of_distinct(self) -> _Source:
+        return _Source.of(self._tables, with_distinct=True)
+
+    @cached_property
+    def _has_equal_edges(self) -> bool:
+        return self._edges.count() > self._edges.distinct().count()
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The tables of a graph, and the one type that their ids are compared in, as Spark would coerce them."""
+
+    vertices: DataFrame
+    edges: DataFrame
+    type: T.DataType
+
+    @classmethod
+    def of(cls, vertices: DataFrame, edges: DataFrame) -> _Tables:
+        """Return the tables, with the type that ids share; refuse ids that cannot be compared."""
+        found = [vertices.schema[ID].dataType, edges.schema[SRC].dataType, edges.schema[DST].dataType]
+        integers = [kind for kind in found if isinstance(kind, T.IntegralType)]
+        texts = [kind for kind in found if isinstance(kind, (T.StringType, T.VarcharType, T.CharType))]
+        if len({kind.simpleString() for kind in found}) == 1:
+            return cls(vertices, edges, found[0])
+        if len(integers) + len(texts) == len(found) and integers:
+            return cls(vertices, edges, T.LongType())
+        kinds = ", ".join(f"{name} is {kind.simpleString()}" for name, kind in zip((ID, SRC, DST), found, strict=True))
+        raise SourceError(f"the ids of vertices and edges differ in type ({kinds}): cast them to one type")
+
+    def key(self, column: SparkColumn) -> SparkColumn:
+        """Return an id in the type that all ids are compared in."""
+        return column.cast(self.type)
+
+    @cached_property
+    def missing(self) -> tuple[bool, bool]:
+        """Whether some vertices have a NULL id, and whether some edges have a NULL end."""
+        vertices = self.vertices.select(F.count_if(F.col(ID).isNull()).alias("n")).first()
+        edges = self.edges.select(F.count_if(F.col(SRC).isNull() | F.col(DST).isNull()).alias("n")).first()
+        assert vertices is not None
+        assert edges is not None
+        return vertices.n > 0, edges.n > 0
+
+    @cached_property
+    def substitutes(self) -> tuple[Any, Any]:
+        """What stands for NULL: an id of a vertex that no edge has, and an end of edges that is no vertex."""
+        if isinstance(self.type, T.StringType):
+            return "\ufffd NULL id", "\ufffd NULL end"
+        if not isinstance(self.type, T.IntegralType):
+            raise SourceError(
+                f"some ids are NULL, and ids are {self.type.simpleString()}: drop those rows, or cast ids to text"
+            )
+        columns = [self.key(F.col(ID)), self.key(F.col(SRC)), self.key(F.col(DST))]
+        lows = [self.vertices.select(F.min(columns[0]).alias("n")), self.edges.select(F.min(F.least(*columns[1:])).alias("n"))]
+        lowest = min((row.n for row in (low.first() for low in lows) if row is not None and row.n is not None), default=0)
+        return lowest - 1, lowest - 2
+
+    def vertex_key(self) -> SparkColumn:
+        """Return the key of a vertex."""
+        key = self.key(F.col(ID))
+        return F.coalesce(key, F.lit(self.substitutes[0]).cast(self.type)) if self.missing[0] else key
+
+    def end_key(self, end: str) -> SparkColumn:
+        """Return the key of an end of an edge."""
+        key = self.key(F.col(end))
+        return F.coalesce(key, F.lit(self.substitutes[1]).cast(self.type)) if self.missing[1] else key
+
+
+@dataclass(frozen=True)
+class _Source:
+    """An index of both tables, and where the columns of a struct come from."""
+
+    tables: _Tables
+    graph: Graph
+    vertex_properties: dict[str, str] | None
+    """The property of each column; None if the table itself is joined."""
+    edge_properties: dict[str, str] | None
+    rows: DataFrame | None
+    """The edges with their numbers, if they are joined."""
+
+    @classmethod
+    def of(cls, tables: _Tables, *, with_distinct: bool) -> _Source:
+        """Build the index."""
+        edges, rows = tables.edges, None
+        edge_properties: dict[str, str] | None = _properties(edges)
+        if edge_properties is None:
+            folder = str(scratch_directory("rows") / "edges")
+            try:
+                edges.withColumn(_ROW, F.monotonically_increasing_id()).write.parquet(folder)
+            except Exception as error:
+                said = str(error).strip().splitlines()[0]
+                raise SourceError(f"the edges have a column that cannot be kept: {said}; drop or cast it") from error
+            rows = edges = edges.sparkSession.read.parquet(folder)
+            selected = {_ROW: F.col(_ROW)}
+        else:
+            selected = {name: F.col(_quoted(column)) for column, name in edge_properties.items()}
+
+        def relation(frame: DataFrame) -> DataFrame:
+            kept = (column.alias(name) for name, column in selected.items())
+            return frame.select(*(tables.end_key(end).alias(end) for end in (SRC, DST)), *kept)
+
+        relations = {"edge": relation(edges)}
+        if with_distinct:
+            once = edges.dropDuplicates([c for c in edges.columns if c != _ROW])
+            relations[DISTINCT_ROW] = relation(once)
+        vertex_properties = _properties(tables.vertices)
+        keys = tables.vertices.select(tables.vertex_key().alias(ID))
+        if vertex_properties is not None:
+            total, distinct = keys.count(), keys.distinct().count()
+            vertex_properties = vertex_properties if total == distinct else None
+        if vertex_properties is None:
+            members = keys.distinct()
+        else:
+            further = (F.col(_quoted(column)).alias(name) for column, name in vertex_properties.items())
+            members = tables.vertices.select(tables.vertex_key().alias(ID), *further)
+        graph = Graph(relations, vertices=members.withColumn("label", F.lit(MEMBER)), labels="label", parallel=True)
+        return cls(tables, graph, vertex_properties, edge_properties, rows)
+
+
+@dataclass(frozen=True)
+class _FrameRows(Rows):
+    """Rows whose structs have the columns of the tables."""
+
+    source: _Source
+
+    def _structs(self, block: Block) -> DataFrame:
+        """Return the rows of a motif: a struct for each named element."""
+        names: dict[Term, str] = {}
+
+        def column(term: Term) -> str:
+            return names.setdefault(term, f"c{len(names)}")
+
+        tables, source = self.source.tables, self.source
+        structs: dict[str, list[SparkColumn]] = {}
+        joined: list[tuple[Element, str]] = []
+        for element in block.elements:
+            table = tables.vertices if element.is_vertex else tables.edges
+            properties = source.vertex_properties if element.is_vertex else source.edge_properties
+            if properties is None:
+                joined.append((element, column(element.attribute if element.is_vertex else Property(element.attribute, _ROW))))
+                continue
+            structs[element.name] = [
+                F.col(column(Property(element.attribute, properties[field.name]))).cast(field.dataType).alias(field.name)
+                for field in table.schema
+            ]
+        if not names:  # no element has a name of its own, but rows count
+            column(block.query.attributes[0])
+        frame = self.find(replace(block.query, head=tuple(names), names=tuple(names.values())))
+        for element, key in joined:
+            found = self._table(element)
+            frame = frame.join(found.withColumnRenamed("_key", f"_{key}"), F.col(key) == F.col(f"_{key}"))
+            frame = frame.withColumnRenamed("_struct", f"s_{key}").drop(f"_{key}")
+            structs[element.name] = []
+        shown = []
+        keys = {element.name: key for element, key in joined}
+        for element in block.elements:
+            built = F.col(f"s_{keys[element.name]}") if element.name in keys else F.struct(*structs[element.name])
+            shown.append(built.alias(element.name))
+        return frame.select(*shown)
+
+    def _table(self, element: Element) -> DataFrame:
+        """Return a table as keys and structs; each equal row once, if a negated term follows."""
+        tables = self.source.tables
+        if element.is_vertex:
+            table = tables.vertices.distinct() if element.distinct else tables.vertices
+            return table.select(tables.vertex_key().alias("_key"), _struct(table.columns).alias("_struct"))
+        assert self.source.rows is not None
+        return self.source.rows.select(F.col(_ROW).alias("_key"), _struct(tables.edges.columns).alias("_struct"))
+
+
+def _struct(columns: Iterable[str]) -> SparkColumn:
+    return F.struct(*(F.col(_quoted(column)) for column in columns))
+
+
+def _properties(frame: DataFrame) -> dict[str, str] | None:
+    """Return a plain name for each column, or None if an index cannot hold all of them."""
+    if not all(can_be_property(field) for field in frame.schema):
+        return None
+    return {column: f"p{place}" for place, column in enumerate(frame.columns)}
+
+
+def _check_columns(frame: DataFrame, what: str) -> None:
+    """Refuse a table with two columns that Spark takes for one."""
+    lower = [column.lower() for column in frame.columns]
+    if twice := next((column for column in frame.columns if lower.count(column.lower()) > 1), None):
+        raise SourceError(f"the {what} have two columns called {twice!r}: rename one of them")
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+__all__ = ["BigjoinError", "GraphFrame"]

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.oracles import kuzu_twin
 from tests.oracles.cypher import Query, answer
+from tests.oracles.cypher_text import render, render_kuzu
+from tests.oracles.random_cypher import draw_cypher, draw_cypher_graph
 
 # 1 knows 2 twice (10, 11) and itself (12); 2 knows 3 (13); 3 likes 1 (14). Nobody knows what 4 does.
 GRAPH = (
@@ -148,3 +156,42 @@ def test_pairs_and_undirected_graphs():
     assert rows([match(two)], ["a", "b", "c"], pairs=True, undirected=True) == [
         *[(1, 1, 2), (1, 1, 3), (1, 2, 3), (2, 1, 1), (2, 1, 3), (2, 3, 1), (3, 2, 1)],
     ]
+
+
+def test_one_seed_draws_one_query():
+    for seed in range(20):
+        one, other = ((random := Random(seed), draw_cypher_graph(random)) for _ in range(2))
+        assert one[1] == other[1]
+        assert draw_cypher(*one) == draw_cypher(*other)
+
+
+def test_a_query_has_many_spellings():
+    a, b = node("a", "A", x=1), node("b")
+    clause = match((a, edge("e", "R", "S", direction="in"), b, edge(), ANY), where=compare("a", "<>", "b"))
+    query = Query((clause,), returned("a", "b.x"), order=((1, False), (0, True)), limit=2)
+    texts = {render(query, Random(seed)) for seed in range(200)}
+    assert len(texts) > 150
+    plain = "MATCH (a:A {x: 1})<-[e:R|S]-(b)-[]->() WHERE a <> b RETURN a, b.x ORDER BY b.x DESC, a LIMIT 2"
+    split = "MATCH (b)-->(), (a:A)<-[e:R|S]-(b) WHERE 1 = a.x AND a <> b RETURN a, b.x ORDER BY b.x DESC, a LIMIT 2"
+    upper = {render(query, _Upper(seed)).replace("\n", " ") for seed in range(10_000)}
+    assert {plain, split} <= upper
+
+
+class _Upper(Random):
+    """Keywords as they are in most texts."""
+
+    def choice(self, few):
+        return few[0] if isinstance(few, list) and isinstance(few[0], str) else super().choice(few)
+
+
+def test_kuzu_agrees():
+    pytest.importorskip("kuzu")
+    for seed in range(20):
+        random = Random(seed)
+        graph = draw_cypher_graph(random)
+        database = kuzu_twin.connection(graph)
+        for _ in range(20):
+            text, query = draw_cypher(random, graph)
+            other = render_kuzu(query, graph)
+            if other is not None:
+                assert Counter(kuzu_twin.run(database, other, query.parameters)) == Counter(answer(query, graph)), text

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 
 from tests.oracles.motif_table import EDGES, EMPTY, ERRORS, SAME, TABLE, VERTICES, written
 from tests.oracles.motifs import MotifError, interpret
+from tests.oracles.random_motifs import draw_motif, draw_property_graph
 
 
 def dictionaries(row):
@@ -98,3 +100,17 @@ def test_numbers_and_texts_are_compared_as_numbers():
 def test_a_path_without_any_name_shows_its_middles():
     columns, rows = interpret("()-[*2]->()", VERTICES, EDGES)
     assert (columns, len(rows)) == (["__tmpv1"], 6)
+
+
+def test_about_a_tenth_of_the_drawn_motifs_are_wrong():
+    outcomes = Counter()
+    for seed in range(500):
+        random = Random(seed)
+        graph = draw_property_graph(random)
+        pattern = draw_motif(random)
+        try:
+            outcomes["found" if interpret(pattern, *graph)[1] else "empty"] += 1
+        except MotifError:
+            outcomes["wrong"] += 1
+    assert 25 < outcomes["wrong"] < 75
+    assert outcomes["found"] > 200

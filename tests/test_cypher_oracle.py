@@ -9,7 +9,7 @@ import pytest
 
 from tests.oracles import kuzu_twin
 from tests.oracles.cypher import Query, answer
-from tests.oracles.cypher_text import render, render_kuzu
+from tests.oracles.cypher_text import Spelling, render, render_kuzu
 from tests.oracles.random_cypher import draw_cypher, draw_cypher_graph
 
 # 1 knows 2 twice (10, 11) and itself (12); 2 knows 3 (13); 3 likes 1 (14). Nobody knows what 4 does.
@@ -175,6 +175,19 @@ def test_a_query_has_many_spellings():
     split = "MATCH (b)-->(), (a:A)<-[e:R|S]-(b) WHERE 1 = a.x AND a <> b RETURN a, b.x ORDER BY b.x DESC, a LIMIT 2"
     upper = {render(query, _Upper(seed)).replace("\n", " ") for seed in range(10_000)}
     assert {plain, split} <= upper
+
+
+def test_rewrites_mean_the_same():
+    for seed in range(300):
+        random = Random(seed)
+        graph = draw_cypher_graph(random)
+        text, query = draw_cypher(random, graph)
+        clauses = []
+        for kind, patterns, where in query.clauses:
+            patterns, conditions = Spelling(random).rewritten(list(patterns), [] if where is None else [where])
+            clauses.append((kind, patterns, ("and", *conditions)))
+        other = query._replace(clauses=clauses)
+        assert Counter(answer(query, graph)) == Counter(answer(other, graph)), text
 
 
 class _Upper(Random):

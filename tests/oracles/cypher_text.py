@@ -16,7 +16,7 @@ OPPOSITE = {"out": "in", "in": "out", "both": "both"}
 
 def render(query: Query, random: Random) -> str:
     """The query as Cypher; only the spelling is drawn."""
-    return _Spelling(random).query(query)
+    return Spelling(random).query(query)
 
 
 def _conditions(where) -> list:
@@ -26,7 +26,7 @@ def _conditions(where) -> list:
     return [part for one in where[1:] for part in _conditions(one)] if where[0] == "and" else [where]
 
 
-class _Spelling:
+class Spelling:
     """One way to write; every choice has the same meaning."""
 
     def __init__(self, random: Random):

@@ -115,7 +115,7 @@ def _terms(random: Random, size: int) -> str:
         else:
             arrow = random.choice(["->", "->", "->", "->", "<-", "<-", "<->", "-"])
             source, target = _ends(random, _frontier(random, names, bound))
-            name = random.choice(["", edge_names.pop()])
+            name = edge_names.pop() if edge_names and random.random() < 0.5 else ""
             length = random.choice([1, 2, 3]) if arrow != "-" and random.random() < 0.12 else 0
             if not (source or target or name) or (name and length and arrow == "<->"):
                 continue

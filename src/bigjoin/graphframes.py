@@ -174,9 +174,7 @@ class GraphFrame:
             raise AttributeError(name)
         if self._other is not None:
             return getattr(self._other, name)
-        raise AttributeError(
-            f"bigjoin's GraphFrame has no {name!r}; make it of an existing GraphFrame, GraphFrame(graphframe), which then answers"
-        )
+        raise AttributeError(f"bigjoin's GraphFrame has no {name!r}; one made of an existing GraphFrame passes it on to that")
 
     def __repr__(self) -> str:
         return f"GraphFrame(v:[{', '.join(self._vertices.columns)}], e:[{', '.join(self._edges.columns)}])"

@@ -3,7 +3,8 @@
 A motif is read strictly from left to right, as a bag: every row of the edges counts, named or not. A negated term keeps those
 of the rows so far for which it does not hold, each once. So only what follows the last negated term multiplies rows; before
 it an edge without a name, or an end without a name, only has to be there. Queries can say that: a pair instead of a row, a
-view instead of a pair. What GraphFrames rewrites (arrows that point left, both ways or nowhere, several hops) is rewritten first.
+view instead of a pair. What GraphFrames rewrites (arrows that point left, both ways or nowhere, several hops) is rewritten
+first.
 """
 
 from __future__ import annotations

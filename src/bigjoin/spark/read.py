@@ -102,7 +102,7 @@ def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Sch
 def can_be_property(field: T.StructField) -> bool:
     """Tell whether an index can hold a column, and give it back as it is."""
     kind = _arrow_type(field)
-    return property_type(kind) == kind
+    return bool(property_type(kind) == kind)
 
 
 def _arrow_type(field: T.StructField) -> pa.DataType:

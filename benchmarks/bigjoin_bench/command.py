@@ -54,6 +54,9 @@ def bench(
       index        building an index, compared with DuckDB
       foil         a vertex at a time, compared with an edge at a time
       spark        triangles, compared with Spark SQL and a left-deep motif
+      motifs       motifs in wiki-Vote, compared with a stand-in for GraphFrames: left-deep joins as it plans them
+      motifs-wide       the same with 58 attributes of each vertex
+      motifs-rows       motifs of every kind give the rows of the stand-in
       partitioned  each worker owns a part of the index, compared with Spark SQL and moving its bytes
       batches      memory under the partitioned strategy, by B'
       batches-cliques   the same for 4-cliques
@@ -75,6 +78,7 @@ def bench(
     Peers are optional; make bench installs them. A time is kept only if the counts agree.
     """  # noqa: D301 - click reads the backspace: what follows is not wrapped
     from bigjoin_bench.graphs import BUNDLED, Library
+    from bigjoin_bench.report.extras import EXTRAS
     from bigjoin_bench.report.page import fill_readme, write_report
     from bigjoin_bench.report.skew import write_skew
     from bigjoin_bench.report.tables import summary, warm
@@ -114,7 +118,8 @@ def bench(
                 for line in mine:
                     click.echo(json.dumps(asdict(line)))
             elif mine:
-                click.echo(f"{suite.title}\n\n{warm(suite, mine)}\n\n{summary(suite, mine)}\n")
+                shown = [warm(suite, mine), summary(suite, mine)] if suite.timed else [EXTRAS[suite.name](mine)]
+                click.echo("\n\n".join([suite.title, *shown]) + "\n")
         for line in lines if as_json else ():
             if line.suite == NAME:
                 click.echo(json.dumps(asdict(line)))

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from bigjoin.errors import BigjoinError
 from bigjoin_bench.question import Input
 
-DIRECTED, UNDIRECTED, RAW, TEXT = "directed", "undirected", "raw", "text"
-"""Forms of a graph: distinct edges, distinct pairs, the rows as they are, or the first lines of them."""
+DIRECTED, UNDIRECTED, RAW, TEXT, TABLES = "directed", "undirected", "raw", "text", "tables"
+"""Forms of a graph: distinct edges, distinct pairs, the rows as they are, the first lines of them, or edges and vertices."""
 
 LINES = 100_000
 """Edges of a graph as text."""
@@ -40,6 +40,15 @@ GENERATED = {
 
 FRACTIONS = {"R-MAT 4 M, a quarter": ("R-MAT 4 M", 0.25), "R-MAT 4 M, a half": ("R-MAT 4 M", 0.5)}
 """Name -> a graph, and the share of its rows that is kept."""
+
+ATTRIBUTED = {"wiki-Vote, 58 attributes": "wiki-Vote"}
+"""Name -> the graph whose vertices get attributes."""
+
+ATTRIBUTES = {"int": 28, "double": 20, "string": 10}
+"""How many attributes of each type such a vertex has."""
+
+MULTIGRAPH, LABELLED = "a multigraph", "a labelled graph"
+"""Small graphs with what published ones lack: parallel edges, loops and missing ends; text ids, labels and NULL."""
 
 _GENERATE = (sys.executable, "-c", "from bigjoin.cli.main import main; main()", "generate")
 
@@ -59,6 +68,8 @@ class Library:
 
     def get(self, name: str, form: str) -> Input:
         """Return a graph in a form; raise AbsentError if there is none of that name."""
+        if form == TABLES:
+            return self._tables(name)
         source = self._source(name)
         if form == RAW:
             return Input(name, str(source))
@@ -70,6 +81,18 @@ class Library:
     def close(self) -> None:
         """Remove what was prepared."""
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _tables(self, name: str) -> Input:
+        files = [self._scratch / f"{name}-{part}.parquet" for part in ("edges", "vertices")]
+        if not files[0].exists():
+            if name in (MULTIGRAPH, LABELLED):
+                tables = _multigraph() if name == MULTIGRAPH else _labelled()
+            else:
+                edges = pq.read_table(self.get(ATTRIBUTED.get(name, name), DIRECTED).path)
+                tables = edges, _vertices(edges, attributed=name in ATTRIBUTED)
+            for table, file in zip(tables, files, strict=True):
+                pq.write_table(table, file)
+        return Input(name, str(files[0]), vertices=str(files[1]))
 
     def _source(self, name: str) -> Path:
         if name in GENERATED:
@@ -125,3 +148,41 @@ def _edges(source: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         frame = pd.read_csv(source, sep=r"\s+", comment="#", header=None, usecols=[0, 1])
         src, dst = (frame[c].to_numpy() for c in (0, 1))
     return src.astype(np.int64), dst.astype(np.int64)
+
+
+def _vertices(edges: pa.Table, *, attributed: bool) -> pa.Table:
+    """Return the vertices of edges, with the same attributes each time."""
+    ids = np.unique(np.concatenate([edges.column(end).to_numpy() for end in ("src", "dst")]))
+    rng, columns = np.random.default_rng(1), {"id": pa.array(ids)}
+    for kind, many in ATTRIBUTES.items() if attributed else ():
+        for number in range(many):
+            whole = rng.integers(0, 1_000_000, len(ids), dtype=np.int32)
+            drawn = {"int": whole, "double": whole / 7, "string": [f"attribute {value:06}" for value in whole]}
+            columns[f"{kind}_{number}"] = pa.array(drawn[kind])
+    return pa.table(columns)
+
+
+def _multigraph() -> tuple[pa.Table, pa.Table]:
+    """Return edges and vertices: equal rows, parallel edges that differ, loops, and edges whose ends are no vertices."""
+    rng = np.random.default_rng(1)
+    src, dst = rng.integers(0, 14, (2, 40))
+    weight = rng.integers(0, 3, 40)
+    src, dst, weight = (np.concatenate([part, part[:8]]) for part in (src, dst, weight))
+    return (
+        pa.table({"src": src, "dst": dst, "weight": weight.astype(np.float64)}),
+        pa.table({"id": np.arange(2, 16), "born": np.arange(2, 16, dtype=np.int32) % 5 + 1980}),
+    )
+
+
+def _labelled() -> tuple[pa.Table, pa.Table]:
+    """Return edges and vertices with text ids, labels and types, of which some are NULL."""
+    rng = np.random.default_rng(2)
+    names = [f"{'pq'[number % 2]}{number}" for number in range(12)]
+    ends = rng.choice(names, (2, 36))
+    types = [("knows", "pays", None)[kind] for kind in rng.integers(0, 3, 36)]
+    since = [None if year == 0 else 2000 + int(year) for year in rng.integers(0, 20, 36)]
+    labels = [("person", "firm", None)[kind] for kind in rng.integers(0, 3, 12)]
+    return (
+        pa.table({"src": ends[0].tolist(), "dst": ends[1].tolist(), "type": types, "since": pa.array(since, pa.int32())}),
+        pa.table({"id": names, "label": labels, "score": rng.random(12)}),
+    )

@@ -17,6 +17,8 @@ class Input:
     name: str
     path: str
     undirected: bool = False
+    vertices: str | None = None
+    """A file of vertices, if the suite has them."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 
 from bigjoin.errors import BigjoinError, did_you_mean
 from bigjoin_bench.contenders import BATCHES, CAPACITY, CUBES, OURS, SIZES, WORKERS
-from bigjoin_bench.graphs import BUNDLED, DIRECTED, FRACTIONS, RAW, TEXT, UNDIRECTED
+from bigjoin_bench.graphs import (
+    ATTRIBUTED,
+    BUNDLED,
+    DIRECTED,
+    FRACTIONS,
+    LABELLED,
+    MULTIGRAPH,
+    RAW,
+    TABLES,
+    TEXT,
+    UNDIRECTED,
+)
+from bigjoin_bench.motifs import COMPARED, COUNTED, READ, TIMED
 from bigjoin_bench.question import DISTINCT, UNIQUE, Question
 
 PAPER = ("triangle", "4-clique", "diamond", "house", "5-clique")
@@ -36,6 +48,8 @@ class Suite:
     """The largest number of warm runs, for suites whose runs have many epochs."""
     versus: bool = True
     """Whether bigjoin is compared with peers. If not, all contenders are variants of it, and the suite has its own table."""
+    timed: bool = True
+    """Whether its times mean anything. If not, the page has only the suite's own table."""
 
     @property
     def ours(self) -> str:
@@ -54,6 +68,8 @@ def _asked(queries: tuple[str, ...], *meanings: str) -> tuple[Question, ...]:
 _TRIANGLE = _asked(("triangle",))
 _TRIANGLE_ONCE = _asked(("triangle",), UNIQUE)
 _CHANGING = "R-MAT 4 M"
+_VOTES = "wiki-Vote"
+_LEFT_DEEP = ("motifs", "left-deep-joins", "left-deep-shuffled")
 _STREAM_SECONDS = 3600.0
 """Seconds after which a stream of many epochs is stopped."""
 
@@ -138,6 +154,49 @@ SUITES: dict[str, Suite] = {
             _TRIANGLE,
             (OURS, "spark-sql", "left-deep"),
             _TRIANGLE,
+        ),
+        Suite(
+            "motifs",
+            "Motifs, compared with left-deep joins",
+            "`bigjoin.graphframes.GraphFrame(v, e).find(motif)`, compared with a stand-in for GraphFrames, whose jar is not "
+            "available here: *left-deep joins* as GraphFrames plans them, term by term from left to right, with a struct "
+            "column for each vertex, over tables that are cached in memory. Edges have no names. *Rows* writes every column "
+            "of every row to Spark's `noop` format, which keeps nothing; *count* is `.count()`. The table is so small that "
+            "Spark broadcasts it. *The same, shuffled* may not broadcast, as with a table that is too large for that; it is "
+            "shown for comparison and left out of the ratio. Both run in the session that bigjoin would start.",
+            (_VOTES,),
+            TABLES,
+            _asked(tuple(TIMED), READ, COUNTED),
+            _LEFT_DEEP,
+            _asked(("triangle", "cyclic triangle"), READ),
+            beside=_LEFT_DEEP[2:],
+            rounds=3,
+        ),
+        Suite(
+            "motifs-wide",
+            "Motifs in a graph with many attributes",
+            "The same with 58 attributes for each vertex (28 integers, 20 doubles and 10 texts), which are part of each "
+            "struct: every row of a motif of four vertices has 236 values. Rows are read, not counted.",
+            tuple(ATTRIBUTED),
+            TABLES,
+            _asked(tuple(TIMED), READ),
+            _LEFT_DEEP,
+            beside=_LEFT_DEEP[2:],
+            rounds=3,
+        ),
+        Suite(
+            "motifs-rows",
+            "Motifs give the rows of left-deep joins",
+            "Motifs of every kind, on a published graph and two small ones: one with equal rows, parallel edges, loops and "
+            "edges whose ends are no vertices, and one with text ids, labels and NULL. bigjoin and the stand-in have the "
+            "same columns, and every row equally often, or the question fails.",
+            ("citeseer", MULTIGRAPH, LABELLED),
+            TABLES,
+            _asked(COMPARED),
+            ("same-rows",),
+            rounds=0,
+            versus=False,
+            timed=False,
         ),
         Suite(
             "partitioned",

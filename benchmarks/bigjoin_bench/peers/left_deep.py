@@ -100,7 +100,9 @@ class LeftDeep:
         """Return the rows joined to the edges by the ends that they have, and then to the vertices by those that they lack."""
         edge = term.edge or "__edge"
         ends = [(F.col(f"{edge}.{end}"), name) for end, name in (("src", term.src), ("dst", term.dst)) if name]
-        found = _join(found, _nested(self.edges, edge), [column == F.col(f"{name}.id") for column, name in ends if name in seen])
+        found = _join(
+            found, _nested(self.edges, edge), [column == F.col(f"{name}.id") for column, name in ends if name in seen]
+        )
         for name in dict.fromkeys(name for _, name in ends if name not in seen):
             meets = [column == F.col(f"{name}.id") for column, other in ends if other == name]
             found = _join(found, _nested(self.vertices, name), meets)

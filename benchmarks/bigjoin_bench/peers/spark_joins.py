@@ -8,11 +8,12 @@ from threading import Timer
 
 import pyspark
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from bigjoin.languages import parse
 from bigjoin.spark.session import get_session
+from bigjoin_bench.peers.left_deep import LeftDeep
 from bigjoin_bench.peers.sql import as_join, restricted
 from bigjoin_bench.question import Answer, Input, Question
 
@@ -28,7 +29,7 @@ class SparkSQL:
 
     def load(self, graph: Input) -> None:
         """Cache the edges in memory."""
-        self.edges = _cached(self.spark.read.parquet(graph.path).select("src", "dst"))
+        self.edges = cached(self.spark.read.parquet(graph.path).select("src", "dst"))
         self.edges.createOrReplaceTempView("edge")
 
     def run(self, question: Question) -> Answer:
@@ -56,7 +57,7 @@ class OrientedSparkSQL(SparkSQL):
         src, dst = (
             F.when(F.col("low") < F.col("high"), F.col(a)).otherwise(F.col(b)) for a, b in (("src", "dst"), ("dst", "src"))
         )
-        self.edges = _cached(ranked.select(src.alias("src"), dst.alias("dst")))
+        self.edges = cached(ranked.select(src.alias("src"), dst.alias("dst")))
         self.edges.createOrReplaceTempView("oriented")
         self._set(min(self.SETTINGS, key=self._timed))
 
@@ -85,51 +86,26 @@ class OrientedSparkSQL(SparkSQL):
 
 
 class LeftDeepMotif(SparkSQL):
-    """Edge by edge from left to right, every vertex of the motif a struct that is joined in, as GraphFrames' find does."""
+    """The stand-in for GraphFrames: edge by edge from left to right, every vertex a struct that is joined in."""
 
     def load(self, graph: Input) -> None:
         """Cache the edges and the vertices in memory."""
         super().load(graph)
         ends = self.edges.select(F.col("src").alias("id")).union(self.edges.select(F.col("dst").alias("id")))
-        self.vertices = _cached(ends.distinct())
+        self.vertices = cached(ends.distinct())
 
     def run(self, question: Question) -> Answer:
         """Count the rows of the motif."""
         return Answer(self.find(question.query).count())
 
     def find(self, query: str) -> DataFrame:
-        """Return the motif as GraphFrames does for anonymous edges: a struct for each vertex."""
-        found: DataFrame | None = None
-        seen: set[str] = set()
-        for number, atom in enumerate(parse(query).atoms):
-            edge, ends = f"_e{number}", dict(zip(("src", "dst"), atom.attributes, strict=True))
-            edges = self._nested(self.edges, edge)
-            bound = [_meets(edge, end, vertex) for end, vertex in ends.items() if vertex in seen]
-            found = edges if found is None else found.join(edges, _all(bound)) if bound else found.crossJoin(edges)
-            for end, vertex in ends.items():
-                if vertex not in seen:
-                    found = found.join(self._nested(self.vertices, vertex), _meets(edge, end, vertex))
-                    seen.add(vertex)
-            found = found.drop(edge)
-        assert found is not None
-        return found
-
-    def _nested(self, frame: DataFrame, name: str) -> DataFrame:
-        return frame.select(F.struct(*frame.columns).alias(name))
+        """Return the matches of a query as those of a motif with anonymous edges: a struct for each vertex."""
+        motif = "; ".join(f"({src})-[]->({dst})" for src, dst in (atom.attributes for atom in parse(query).atoms))
+        return LeftDeep(self.vertices, self.edges).find(motif)
 
 
-def _cached(frame: DataFrame) -> DataFrame:
+def cached(frame: DataFrame) -> DataFrame:
+    """Return a frame that lies in memory."""
     kept = frame.persist(StorageLevel.MEMORY_ONLY)
     kept.count()
     return kept
-
-
-def _meets(edge: str, end: str, vertex: str) -> Column:
-    return F.col(f"{edge}.{end}") == F.col(f"{vertex}.id")
-
-
-def _all(conditions: list[Column]) -> Column:
-    whole = conditions[0]
-    for condition in conditions[1:]:
-        whole = whole & condition
-    return whole

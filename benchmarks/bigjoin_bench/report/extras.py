@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bigjoin_bench.contenders import CONTENDERS, OURS
+from bigjoin_bench.motifs import TIMED
 from bigjoin_bench.report import paper
 from bigjoin_bench.report.cells import MISSING, by_cell, seconds, table
 from bigjoin_bench.report.updates import TABLES
@@ -100,6 +101,36 @@ def exchanges(lines: Sequence[Line]) -> str:
     return table(titles, rows, words=2)
 
 
+def motifs(lines: Sequence[Line]) -> str:
+    """Return what was asked, and the bytes that were written for shuffles."""
+    names = ("motifs", "left-deep-joins", "left-deep-shuffled")
+    rows = []
+    for (graph, query, meaning), cell in by_cell(lines).items():
+        written = [cell[name].figures.get("shuffled") if name in cell else None for name in names]
+        rows.append([graph, f"{query}, {meaning}", *map(_megabytes, written)])
+    labels = (CONTENDERS[name].label for name in names)
+    asked = [[query, f"`{TIMED[query]}`"] for query in dict.fromkeys(line.query for line in lines)]
+    return "\n\n".join(
+        [
+            "Bytes that were written for shuffles, as Spark counts them (what is broadcast does not count):",
+            table(["graph", "query", *labels], rows, words=2),
+            "The motifs:",
+            table(["query", "motif"], asked, words=2),
+        ]
+    )
+
+
+def same_rows(lines: Sequence[Line]) -> str:
+    """Return how many rows each motif has in each graph; where both sides did not have the same, say so."""
+    graphs = list(dict.fromkeys(line.graph for line in lines))
+    found = {(line.query, line.graph): "differ" if line.failure else f"{int(line.count or 0):,}" for line in lines}
+    queries = dict.fromkeys(line.query for line in lines)
+    rows = [[f"`{query}`", *(found.get((query, graph), MISSING) for graph in graphs)] for query in queries]
+    same = sum(line.failure is None and line.count is not None for line in lines)
+    said = f"The rows are the same for {same:,} of {len(lines):,} questions. How many there are:"
+    return f"{said}\n\n{table(['motif', *graphs], rows)}"
+
+
 def batches(lines: Sequence[Line]) -> str:
     """Return the memory of runs with different B'."""
     rows = []
@@ -188,6 +219,9 @@ def stored(lines: Sequence[Line]) -> str:
 
 EXTRAS: dict[str, Callable[[Sequence[Line]], str]] = {
     "index": speed,
+    "motifs": motifs,
+    "motifs-wide": motifs,
+    "motifs-rows": same_rows,
     "partitioned": exchanges,
     "batches": batches,
     "batches-cliques": batches,
@@ -200,6 +234,10 @@ EXTRAS: dict[str, Callable[[Sequence[Line]], str]] = {
     **TABLES,
 }
 """Suite -> what it shows beyond the tables of all suites."""
+
+
+def _megabytes(written: int | None) -> str:
+    return MISSING if written is None else f"{written / 1e6:,.1f} MB"
 
 
 def _against(index: float | None, run: float | None) -> tuple[str, str, str]:

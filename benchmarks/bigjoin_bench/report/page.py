@@ -49,7 +49,10 @@ def write_report(lines: Sequence[Line], folder: Path) -> Path:
 
 def section(suite: Suite, lines: Sequence[Line], picture: Path | None) -> str:
     """Return what a page says about a suite, and draw its picture."""
-    parts = [f"## {suite.title}", f"`bigjoin bench {suite.name}`. {suite.about}", tables.warm(suite, lines)]
+    parts = [f"## {suite.title}", f"`bigjoin bench {suite.name}`. {suite.about}"]
+    if not suite.timed:
+        return "\n\n".join([*parts, EXTRAS[suite.name](lines), where(lines)]) + "\n"
+    parts.append(tables.warm(suite, lines))
     if said := tables.summary(suite, lines):
         parts.append(said)
     if picture is not None:

@@ -56,6 +56,7 @@ def bench(
       spark        triangles, compared with Spark SQL and a left-deep motif
       motifs       motifs in wiki-Vote, compared with a stand-in for GraphFrames: left-deep joins as it plans them
       motifs-wide       the same with 58 attributes of each vertex
+      motifs-shuffled   the same in p2p-Gnutella08, where joins may not broadcast tables
       motifs-rows       motifs of every kind give the rows of the stand-in
       partitioned  each worker owns a part of the index, compared with Spark SQL and moving its bytes
       batches      memory under the partitioned strategy, by B'

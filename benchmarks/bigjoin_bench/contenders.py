@@ -84,7 +84,7 @@ CONTENDERS: dict[str, Contender] = {
     "left-deep": Contender("left-deep motif", "spark_joins:LeftDeepMotif"),
     "motifs": Contender("bigjoin", "motifs:Motifs"),
     "left-deep-joins": Contender("left-deep joins", "motifs:LeftDeepJoins"),
-    "left-deep-shuffled": Contender("the same, shuffled", "motifs:LeftDeepJoins", options={"broadcasts": False}),
+    "left-deep-shuffled": Contender("left-deep joins, shuffled", "motifs:LeftDeepJoins", options={"broadcasts": False}),
     "same-rows": Contender("both compared", "motifs:SameRows"),
     "bigjoin-partitioned": Contender("bigjoin, partitioned", "bigjoin:Bigjoin", options={"strategy": "partitioned"}),
     "moving": Contender("moving its bytes", "moving:Moving"),

@@ -103,7 +103,7 @@ def exchanges(lines: Sequence[Line]) -> str:
 
 def motifs(lines: Sequence[Line]) -> str:
     """Return what was asked, and the bytes that were written for shuffles."""
-    names = ("motifs", "left-deep-joins", "left-deep-shuffled")
+    names = dict.fromkeys(line.contender for line in lines)
     rows = []
     for (graph, query, meaning), cell in by_cell(lines).items():
         written = [cell[name].figures.get("shuffled") if name in cell else None for name in names]
@@ -221,6 +221,7 @@ EXTRAS: dict[str, Callable[[Sequence[Line]], str]] = {
     "index": speed,
     "motifs": motifs,
     "motifs-wide": motifs,
+    "motifs-shuffled": motifs,
     "motifs-rows": same_rows,
     "partitioned": exchanges,
     "batches": batches,

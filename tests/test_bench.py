@@ -19,7 +19,8 @@ from bigjoin.errors import BigjoinError
 from bigjoin_bench import graphs
 from bigjoin_bench.contenders import CONTENDERS, Adapter, Contender
 from bigjoin_bench.feeds import Feed
-from bigjoin_bench.graphs import BUNDLED, DIRECTED, TEXT, UNDIRECTED, AbsentError, Library
+from bigjoin_bench.graphs import ATTRIBUTES, BUNDLED, DIRECTED, TABLES, TEXT, UNDIRECTED, AbsentError, Library
+from bigjoin_bench.motifs import COUNTED, READ, TIMED
 from bigjoin_bench.peers import changes
 from bigjoin_bench.peers.one_thread import Alone, Steps
 from bigjoin_bench.peers.sql import as_join, by_hand, restricted
@@ -248,6 +249,24 @@ def test_contenders_read_the_same_edges(tmp_path):
         library.close()
 
 
+def test_vertices_have_the_same_attributes_each_time(tmp_path, monkeypatch):
+    monkeypatch.setitem(graphs.ATTRIBUTED, "small, wide", "small")
+    (tmp_path / "small.txt").write_text("1 2\n2 2\n3 1\n")
+    library, again = Library(tmp_path), Library(tmp_path)
+    try:
+        narrow, wide, same = (
+            pq.read_table(where.get(name, TABLES).vertices or "")
+            for where, name in ((library, "small"), (library, "small, wide"), (again, "small, wide"))
+        )
+        assert narrow.to_pydict() == {"id": [1, 2, 3]}
+        assert wide.column("id").to_pylist() == [1, 2, 3]
+        assert wide.num_columns == 1 + sum(ATTRIBUTES.values()) == 59
+        assert wide == same
+    finally:
+        library.close()
+        again.close()
+
+
 def random_graph(folder: Path, *, undirected: bool) -> Input:
     rng = np.random.default_rng(1)
     pairs = rng.integers(0, 30, size=(260, 2))
@@ -470,6 +489,37 @@ def test_tiny_changes_written(tmp_path, spark, monkeypatch):
     )
     assert int(ours.count or 0) == peer.figures["changed"] > 0
     assert "time / pyarrow's" in write_report(read(tmp_path / "results.jsonl"), tmp_path).read_text()
+
+
+@pytest.mark.spark
+def test_tiny_motifs(tmp_path, spark):
+    (tmp_path / "small.txt").write_text("\n".join(f"{src} {dst}" for src in range(9) for dst in range(9) if (src * dst) % 3))
+    library = Library(tmp_path)
+    try:
+        graph = library.get("small", TABLES)
+        ours, peer = (tiny(name, graph) for name in ("motifs", "left-deep-joins"))
+        for question in (Question("4-cycle", READ), Question("triangle", COUNTED)):
+            times = compare([ours, peer], question, Limits(rounds=0))
+            assert times["motifs"].count == times["left-deep-joins"].count > 0
+            assert times["motifs"].figures["shuffled"] >= 0
+        lines = tiny_run("motifs", [ours, peer], tmp_path)
+    finally:
+        library.close()
+    assert f"| triangle | `{TIMED['triangle']}` |" in write_report(lines, tmp_path).read_text()
+
+
+def test_rows_that_differ_are_told(tmp_path):
+    common = {"contender": "same-rows", "suite": "motifs-rows", "graph": "citeseer", "warm": []}
+    lines = [line(**common, query="(a)", count="3312"), line(**common, query="(b)", count=None, failure="AssertionError")]
+    page = write_report(lines, tmp_path).read_text()
+    assert "The rows are the same for 1 of 2 questions." in page
+    assert "| `(a)` | 3,312 |\n| `(b)` | differ |" in page
+
+
+def test_bytes_of_shuffles_are_shown(tmp_path):
+    common = {"suite": "motifs-shuffled", "meaning": READ, "graph": "p2p-Gnutella08"}
+    lines = [line("motifs", **common, figures={"shuffled": 0}), line("left-deep-shuffled", **common, **CUT_OFF)]
+    assert "| p2p-Gnutella08 | triangle, rows | 0.0 MB | - |" in write_report(lines, tmp_path).read_text()
 
 
 def test_decades_of_a_stream(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 _VERTEX = re.compile(r"\((\w*)\)", re.ASCII)
 _EDGE = re.compile(r"(!?)\((\w*)\)(<?)-\[(\w*?)(?:\*(\d+)(?:\.\.(\d+))?)?\]-(>?)\((\w*)\)", re.ASCII)
-_BETWEEN = "__between"
-"""How the vertices between two without a name are called; they are no columns of the result."""
+_BETWEEN = "__tmpv"
+"""How the vertices between two without a name are called; they are columns only if there are no others."""
 _DIRECTION = ("_pattern", "_direction")
 
 
@@ -76,7 +76,8 @@ class LeftDeep:
             found = self._joined(found, seen, term)
             seen.update(term.vertices)
         assert found is not None
-        return found.select(*dict.fromkeys(name for term in terms for name in term.columns))
+        columns = dict.fromkeys(name for term in terms for name in term.columns)
+        return found.select(*columns) if columns else found
 
     def _joined(self, found: DataFrame | None, seen: set[str], term: Term) -> DataFrame:
         """Return the rows so far, joined to one more term."""
@@ -84,7 +85,7 @@ class LeftDeep:
             return found if found is not None and term.src in seen else _join(found, _nested(self.vertices, term.src), ())
         if term.negated:
             assert found is not None, "a negated term needs rows to take away from"
-            return found.subtract(self._with_edge(found, seen, Term(term.src, "", term.dst)))
+            return found.subtract(self._joined(found, seen, replace(term, negated=False)))
         if not term.undirected:
             return self._with_edge(found, seen, term)
         ways = []

@@ -54,10 +54,10 @@ def bench(
       index        building an index, compared with DuckDB
       foil         a vertex at a time, compared with an edge at a time
       spark        triangles, compared with Spark SQL and a left-deep motif
-      motifs       motifs in wiki-Vote, compared with a stand-in for GraphFrames: left-deep joins as it plans them
+      motifs       motifs, compared with left-deep joins as GraphFrames plans them (a stand-in)
       motifs-wide       the same with 58 attributes of each vertex
       motifs-shuffled   the same in p2p-Gnutella08, where joins may not broadcast tables
-      motifs-rows       motifs of every kind give the rows of the stand-in
+      motifs-rows       all rows of many motifs, compared with those of left-deep joins
       partitioned  each worker owns a part of the index, compared with Spark SQL and moving its bytes
       batches      memory under the partitioned strategy, by B'
       batches-cliques   the same for 4-cliques

@@ -294,9 +294,6 @@ class Graph(Verbs):
     def __enter__(self) -> Graph:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
         return f"Graph({self.vertex_count:,} vertices, {self.edge_count:,} {kind} edges)"

@@ -136,9 +136,6 @@ class Relations(Verbs):
     def __enter__(self) -> Relations:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"Relations({', '.join(self._rows)})"
 

@@ -82,6 +82,16 @@ class Verbs(ABC):
     """Relations in an index, ready for queries."""
 
     _spark: SparkSession | None
+    _has_frames: bool = False
+    """Whether `find` has given out a frame, which may still read the files after a `with` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Remove the files of results and of the scratch index."""
+
+    def __exit__(self, *_: object) -> None:
+        if not self._has_frames:
+            self.close()
 
     @abstractmethod
     def _index_for(self, query: Query) -> Index:
@@ -206,13 +216,18 @@ class Verbs(ABC):
         If it is factorized, a row stands for many matches: attributes that are independent once the others are bound are
         arrays, and the matches of a row are all combinations of their values. A limit then counts rows.
 
+        The columns of a motif are structs, as in GraphFrames; those of Cypher are what it returns.
+
         The frame is lazy: each action runs the join again (persist the frame to keep the rows) and reads this index, so use it
-        before `close`. With a limit, the join stops as soon as it has that many matches. Strategies that work in rounds are
-        different, as they find the matches now: a small result is part of the frame, and a large one lies in scratch files
-        until `close`, or until Python exits. `scratch_bytes` says how much that is.
+        before `close`; after a `with` block it still works, and files stay until Python exits. With a limit, the join stops as
+        soon as it has that many matches. Strategies that work in rounds are different, as they find the matches now: a small
+        result is part of the frame, and a large one lies in scratch files until `close`, or until Python exits. `scratch_bytes`
+        says how much that is.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        return self._answer(read(query, **flags), options, self._results)
+        frame = self._answer(read(query, **flags), options, self._results)
+        self._has_frames = True
+        return frame
 
     def _answer(
         self,

@@ -114,6 +114,23 @@ def _settings(_: click.Context, parameter: click.Parameter, given: tuple[str, ..
     return settings
 
 
+def _parameters(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, bool | int | float | str]:
+    """Return parameters by name: numbers, true and false as such, everything else as text, which may be quoted."""
+    values: dict[str, bool | int | float | str] = {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{one!r} is no parameter: write NAME=VALUE, as in --param least=100", param=parameter)
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        if isinstance(value, (list, dict)) or value is None:
+            raise click.BadParameter(f"{name} is no number, text, true or false", param=parameter)
+        values[name.strip().removeprefix("$")] = value
+    return values
+
+
 def _flag(name: str, text: str) -> Decorator:
     return click.option(f"--{name.replace('_', '-')}", is_flag=True, help=text)
 
@@ -128,6 +145,7 @@ _BATCH_SIZE = (
     f"alive in a worker [default: {EXCHANGE_BATCH_SIZE:,}]. Memory grows with it."
 )
 _CONF = "A Spark setting; may be repeated. KEY=@FILE reads the value from a file, since other users can see arguments."
+_PARAM = "The value of $NAME in a Cypher text; may be repeated. Numbers, true and false are read as such."
 _RELATION = "A relation of any arity, from a file or an index; may be repeated. Replaces SOURCE."
 
 _SHARED: dict[str, Decorator] = {
@@ -138,6 +156,7 @@ _SHARED: dict[str, Decorator] = {
     **{flag.name: _flag(flag.name, flag.help) for flag in FLAGS},
     "where": click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
     "select": click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
+    "parameters": click.option("--param", "parameters", multiple=True, metavar="NAME=VALUE", callback=_parameters, help=_PARAM),
     "relations": named_option("--relation", "relations", "PATH", text=_RELATION),
     "drop_nulls": _flag("drop_nulls", "Drop rows of these relations that contain a NULL."),
     "strategy": click.option(
@@ -155,7 +174,7 @@ _SHARED: dict[str, Decorator] = {
 """The arguments and options that several commands have, by the name of their value."""
 
 _OUTPUT_OPTIONS = ("as_json", "quiet")
-_QUERY_OPTIONS = ("undirected", *(flag.name for flag in FLAGS), "where", "select")
+_QUERY_OPTIONS = ("undirected", *(flag.name for flag in FLAGS), "where", "select", "parameters")
 _RUN_OPTIONS = ("strategy", "workers", "batch_size", "master", "conf", "no_verify")
 
 query_options = with_options(

@@ -15,7 +15,7 @@ from bigjoin.cli.options import Options, watch_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import start_spark
 from bigjoin.errors import BigjoinError, SourceError
-from bigjoin.languages import parse
+from bigjoin.languages import read
 
 if TYPE_CHECKING:
     from bigjoin.streaming.epoch import Epoch
@@ -127,7 +127,7 @@ def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> di
     for given in queries:
         name, equals, text = given.partition("=")
         is_named = equals and name.strip().isidentifier() and not text.startswith("=")
-        query = parse(text if is_named else given, **options.flags)
+        query = read(text if is_named else given, **options.flags)
         chosen = name.strip() if is_named else query.name
         if chosen in named:
             raise click.UsageError(f"two queries are called {chosen!r}: write NAME=QUERY")

@@ -36,15 +36,12 @@ class Rows:
         frames = [self._columns(block, statement) for block in statement.blocks]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
         if statement.counted is not None:
-            return frame.agg(F.count(F.lit(1)).alias(statement.counted))
+            return cut(frame.agg(F.count(F.lit(1)).alias(statement.counted)), statement, limit)
         if statement.deduplicate:
             frame = frame.distinct()
         if statement.order:
             frame = frame.orderBy(*map(_sorted, ((key.column, key.descending) for key in statement.order)))
-        if statement.skip:
-            frame = frame.offset(statement.skip)
-        limits = [n for n in (limit, statement.limit) if n is not None]
-        frame = frame.limit(min(limits)) if limits else frame
+        frame = cut(frame, statement, limit)
         columns = statement.columns or statement.query.columns
         return frame.select(*map(_quoted, columns)) if tuple(frame.columns) != columns else frame
 
@@ -112,6 +109,13 @@ class Rows:
         found = self._block(sub.block, shared)
         how = "left_semi" if sub.kind == "exists" else "left_anti"
         return frame.join(found.distinct(), keys, how) if keys else frame.join(found.limit(1), F.lit(True), how)
+
+
+def cut(frame: DataFrame, statement: Statement, limit: int | None) -> DataFrame:
+    """Return the rows that SKIP and LIMIT of a statement, and a limit, leave."""
+    frame = frame.offset(statement.skip) if statement.skip else frame
+    limits = [n for n in (limit, statement.limit) if n is not None]
+    return frame.limit(min(limits)) if limits else frame
 
 
 def _check_one_relation(statistics: Statistics) -> None:

@@ -30,7 +30,7 @@ from bigjoin.query.query import Query
 from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statement import Statement
 from bigjoin.query.statistics import Statistics
-from bigjoin.rows import Rows
+from bigjoin.rows import Rows, cut
 from bigjoin.spark.choose import choose
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.frames import write_frame
@@ -252,9 +252,9 @@ class Verbs(ABC):
         spark = self.spark  # columns can only be named in a session
         if statement.counted is not None and statement.counts_as_queries:
             run = RunOptions(strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
-            number = int(self.count(statement, **run))
+            number = int(self.count(replace(statement, skip=0, limit=None), **run))
             column = F.lit(Decimal(number) if number >= 1 << 63 else number).alias(statement.counted)
-            return spark.range(1).select(column)
+            return cut(spark.range(1).select(column), statement, options["limit"])
         return Rows(find, self._index_for(statement.query).statistics).of(statement, options["limit"])
 
     def _ask_statement(self, statement: Statement, options: ListOptions) -> _Asked:

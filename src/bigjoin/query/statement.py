@@ -138,9 +138,9 @@ class Statement:
         return not any(block.subpatterns for block in self.blocks)
 
     def cut(self, rows: int) -> int:
-        """Return how many of so many rows are left after SKIP and LIMIT; a count(*) is about all of them."""
+        """Return how many of so many rows are left after SKIP and LIMIT; those of a count(*) are about its one row."""
         if self.counted is not None:
-            return rows
+            return rows if not self.skip and self.limit != 0 else 0
         left = max(0, rows - self.skip)
         return left if self.limit is None else min(left, self.limit)
 

@@ -157,12 +157,23 @@ class Relations(Verbs):
     def _domains(self, query: Query) -> tuple[Domain, ...]:
         """Return the domains of the columns that a query reads: those that share an attribute, or are compared."""
         columns_of: dict[str, list[tuple[str, str]]] = {}
-        for atom in query.atoms:
+        for atom in (read for atom in query.atoms for read in self._readings(atom)):
             for column, attribute in self._columns(atom):
                 columns_of.setdefault(attribute, []).append((atom.relation, column))
-        compared = (filter_.attributes for filter_ in query.filters if not filter_.properties)
+        pairs = (pair for filter_ in query.filters if not filter_.properties for pair in filter_.pairs)
+        compared = ([side for side in pair if isinstance(side, str)] for pair in pairs)
         groups = [*map(set, columns_of.values()), *({columns_of[a][0] for a in both} for both in compared if len(both) == 2)]
         return tuple(Domain(".".join(columns[0]), columns) for columns in _connected(groups))
+
+    def _readings(self, atom: Atom) -> Iterator[Atom]:
+        """Give an atom of a pattern as what it may read: relations of pairs, without the rows that they do not keep."""
+        if (pattern := atom.pattern) is None:
+            yield atom
+            return
+        pairs = ["edge"] if "edge" in self._rows else [name for name in self._rows if len(self.schema(name)) == 2]
+        for name in pattern.relations or pairs or [atom.relation]:
+            ends = atom.attributes[:2] if pattern.rows and not atom.columns else atom.attributes
+            yield replace(atom, relation=name, attributes=ends)
 
     def _columns(self, atom: Atom) -> Iterator[tuple[str, str]]:
         """Give the columns that an atom reads, and the attribute of each."""

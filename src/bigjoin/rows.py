@@ -13,6 +13,7 @@ from functools import reduce
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from bigjoin.errors import QueryError
 from bigjoin.query.query import Query
@@ -31,8 +32,6 @@ class Rows:
 
     def of(self, statement: Statement, limit: int | None = None) -> DataFrame:
         """Return the rows of a statement, up to a limit; a count(*) is one row."""
-        if statement.language == "motif":
-            _check_one_relation(self.statistics)
         frames = [self._columns(block, statement) for block in statement.blocks]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
         if statement.counted is not None:
@@ -44,6 +43,17 @@ class Rows:
         frame = cut(frame, statement, limit)
         columns = statement.columns or statement.query.columns
         return frame.select(*map(_quoted, columns)) if tuple(frame.columns) != columns else frame
+
+    def flat_columns(self, statement: Statement) -> list[str]:
+        """Return the columns of a statement's rows as a file without structs has them."""
+        if statement.counted is not None:
+            return [statement.counted]
+        elements = {element.name: element for block in statement.blocks for element in block.elements}
+        found = []
+        for name in statement.columns or statement.query.columns:
+            fields = [field for field, _ in self._fields(elements[name])] if name in elements else []
+            found += [f"{name}.{field}" for field in fields] or [name]
+        return found
 
     def _columns(self, block: Block, statement: Statement) -> DataFrame:
         """Return the rows of a block with the columns that a user sees, and those that rows are sorted by."""
@@ -118,9 +128,19 @@ def cut(frame: DataFrame, statement: Statement, limit: int | None) -> DataFrame:
     return frame.limit(min(limits)) if limits else frame
 
 
-def _check_one_relation(statistics: Statistics) -> None:
+def flat(frame: DataFrame) -> DataFrame:
+    """Return rows with a column for each field of a struct."""
+    columns = []
+    for field in frame.schema:
+        inner = field.dataType.names if isinstance(field.dataType, StructType) else []
+        columns += [F.col(_quoted(field.name))[name].alias(f"{field.name}.{name}") for name in inner]
+        columns += [] if inner else [F.col(_quoted(field.name))]
+    return frame.select(*columns)
+
+
+def check_relations(statement: Statement, statistics: Statistics) -> None:
     """Refuse motifs over several relations: an edge of a motif has no type."""
-    if len(known := edge_relations(statistics)) > 1:
+    if statement.language == "motif" and len(known := edge_relations(statistics)) > 1:
         hint = f"use Cypher, MATCH (a)-[e:{known[0]}]->(b) RETURN a, b, or a rule"
         raise QueryError(f"motifs have no types, and the graph has the relations {', '.join(known)}", hint=hint)
 

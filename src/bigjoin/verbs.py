@@ -30,7 +30,7 @@ from bigjoin.query.query import Query
 from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statement import Statement
 from bigjoin.query.statistics import Statistics
-from bigjoin.rows import Rows, cut
+from bigjoin.rows import Rows, check_relations, cut, flat
 from bigjoin.spark.choose import choose
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.frames import write_frame
@@ -97,6 +97,13 @@ class Verbs(ABC):
     def _index_for(self, query: Query) -> Index:
         """Return an index with the relations that a query reads."""
 
+    def _read(self, query: Text, flags: Flags) -> Statement:
+        """Return what a query asks for, if these relations can answer it."""
+        statement = read(query, **flags)
+        if statement.language == "motif":
+            check_relations(statement, self._index_for(statement.query).statistics)
+        return statement
+
     @property
     def spark(self) -> SparkSession:
         """The session that runs queries: the one given, the active one, or a local one that starts now."""
@@ -136,7 +143,7 @@ class Verbs(ABC):
         """
         parallelism(self.spark)  # may start a session, or run a job to ask a cluster: that is not part of the query's time
         started = time.perf_counter()
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         if not statement.counts_as_queries:
             return self._count_rows(statement, run)
@@ -186,7 +193,7 @@ class Verbs(ABC):
         **flags: Unpack[Flags],
     ) -> bool:
         """Tell whether there is a match; the join stops at the first."""
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         if statement.limit == 0:
             return False
@@ -225,7 +232,7 @@ class Verbs(ABC):
         says how much that is.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        frame = self._answer(read(query, **flags), options, self._results)
+        frame = self._answer(self._read(query, flags), options, self._results)
         self._has_frames = True
         return frame
 
@@ -294,7 +301,7 @@ class Verbs(ABC):
         target = Path(path)
         check_target(target, lists=factorized)
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         with staging(target) as folder:
             parts, columns = self._write(statement, options, self._strategy, folder, target.suffix.lower(), progress)
             assemble([file for file, _ in parts], columns, target, folder)
@@ -320,7 +327,7 @@ class Verbs(ABC):
         combined first, for `deduplicate` or optional atoms, all come at the end.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         if statement.is_query:
             self._ask_statement(statement, options)  # refuse it before anything runs
         folder = common_directory(self.spark, self._index_for(statement.query).path, "found")
@@ -352,6 +359,7 @@ class Verbs(ABC):
         with Held() as held:
             frame = self._answer(statement, options, held, strategy)
             frame = frame.coalesce(1) if statement.order else frame  # the parts of an order stay in it
+            frame = flat(frame) if suffix == ".csv" else frame
             parts, columns = write_frame(frame, folder, suffix)
         if in_pieces:
             publish([file for file, _ in parts], folder)
@@ -373,7 +381,7 @@ class Verbs(ABC):
 
         With `delta`, include the delta queries that keep matches up to date while updates change the relations.
         """
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         asked = self._ask(statement.query, **run)
         stats = self.count(statement, **run).stats if analyze else None
@@ -385,16 +393,21 @@ class Verbs(ABC):
     def plan(self, query: Text, **flags: Unpack[Flags]) -> Plan:
         """Return the plan for a query; raise QueryError if the query does not fit the relations."""
         plans = []
-        for block in read(query, **flags).everything:
+        for block in self._read(query, flags).everything:
             index = self._index_for(block.query)
             for part in meaning(block.query, index.statistics):
                 plans.append(plan(part))
                 bind(plans[-1], index)
         return plans[0]
 
+    def flat_columns(self, query: Text, **flags: Unpack[Flags]) -> list[str]:
+        """Return the columns of a query's rows as a CSV file has them: a struct is a column for each of its fields."""
+        statement = self._read(query, flags)
+        return Rows(lambda _: self.spark.range(0), self._index_for(statement.query).statistics).flat_columns(statement)
+
     def statistics_for(self, query: Text, **flags: Unpack[Flags]) -> Statistics:
         """Return what is known about the relations that a query reads."""
-        return self._index_for(read(query, **flags).query).statistics
+        return self._index_for(self._read(query, flags).query).statistics
 
     def _ask_listed(self, query: Query, options: ListOptions) -> _Asked:
         """Do the same as `_ask` for a query whose matches are listed; refuse heads that make this impossible."""

@@ -64,7 +64,7 @@ def find(query: str, source: str | None, output: Path | None, limit: int | None,
             suffix = ".arrow" if is_json else ".csv"
             try:
                 with closing(graph.pieces(parsed, suffix, progress=report.share, look=_check_reader, **listing)) as pieces:
-                    _print_json(pieces) if is_json else _print_csv(pieces, parsed.columns)
+                    _print_json(pieces) if is_json else _print_csv(pieces, graph.flat_columns(parsed))
                 sys.stdout.flush()
             except BrokenPipeError:  # the reader has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -157,9 +157,9 @@ class Relations(Verbs):
     def _domains(self, query: Query) -> tuple[Domain, ...]:
         """Return the domains of the columns that a query reads: those that share an attribute, or are compared."""
         columns_of: dict[str, list[tuple[str, str]]] = {}
-        for atom in (read for atom in query.atoms for read in self._readings(atom)):
-            for column, attribute in self._columns(atom):
-                columns_of.setdefault(attribute, []).append((atom.relation, column))
+        for read in (read for atom in query.atoms for read in self._readings(atom)):
+            for column, attribute in self._columns(read):
+                columns_of.setdefault(attribute, []).append((read.relation, column))
         pairs = (pair for filter_ in query.filters if not filter_.properties for pair in filter_.pairs)
         compared = ([side for side in pair if isinstance(side, str)] for pair in pairs)
         groups = [*map(set, columns_of.values()), *({columns_of[a][0] for a in both} for both in compared if len(both) == 2)]

@@ -12,6 +12,8 @@ BigjoinError
 ├── LostError              a process of Spark ended in the middle of its work
 └── StreamError            a watch ended with one of these errors (defined in streaming/batches.py, because it is Spark's too)
 
+`ReadingWarning` is no error: a source was read in a way that its columns or its first line only suggest.
+
 `WrongFieldError` (index/typed_json.py) is internal: readers of an index turn it into an IndexFormatError that names the index.
 
 Queries and paths may be of any length, so a message repeats only as much of them as helps to find the mistake.
@@ -19,13 +21,20 @@ Queries and paths may be of any length, so a message repeats only as much of the
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
+import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 MAX_LINE_LENGTH = 400
@@ -124,6 +133,43 @@ class SessionError(BigjoinError):
 
 class LostError(BigjoinError):
     """A process of Spark that ended in the middle of its work."""
+
+
+class ReadingWarning(UserWarning):
+    """Columns that were taken by their position, or a first line that might be a header and might not."""
+
+
+def warn_of_reading(message: str) -> None:
+    """Warn how a source was read, at the line of the program that asked for it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("bigjoin", "contextlib"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ReadingWarning, stacklevel=level)
+
+
+def unknown_keyword(name: str, known: Iterable[str], function: str) -> BigjoinError:
+    """Return the error for an argument that a function does not have."""
+    known = list(known)
+    hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+    return BigjoinError(f"{function} has no argument {name!r}; {hint}")
+
+
+def with_known_keywords(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Refuse arguments that a function, called `name` in messages, does not have, with a sentence and a suggestion."""
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        known = [one for one in inspect.signature(function).parameters if one not in ("self", "tables")]
+
+        @wraps(function)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            for given in kwargs:
+                if given not in known:
+                    raise unknown_keyword(given, known, name)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def reason(error: OSError) -> str:

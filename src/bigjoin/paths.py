@@ -13,7 +13,7 @@ COMPRESSED_SUFFIXES = (".gz", ".bz2", ".deflate")
 UNREADABLE_SUFFIXES = (".zip", ".xz", ".zst", ".7z", ".rar", ".lz4", ".lzma", ".tar", ".tgz")
 
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
+_URL = re.compile(r"(?:^|.*/)(([a-z][a-z0-9+.-]+):)/+(.*)", re.DOTALL)
 
 
 class NamedPath(str):
@@ -34,13 +34,13 @@ def shown_name(source: str) -> str:
 
 
 def check_local(target: str | Path, what: str, kind: type[BigjoinError] = OutputError) -> None:
-    """Refuse a URL where only a path of this machine will do; `pathlib` has already taken a slash from some of them."""
-    text = str(target)
-    if _URL.match(text) and not Path(text.partition("/")[0]).exists():
-        scheme, _, rest = text.partition(":")
-        url = f"{scheme}://{rest.lstrip('/')}" if scheme != "file" else f"file:///{rest.lstrip('/')}"
-        hint = f"write /{rest.lstrip('/')}" if scheme == "file" else "name a path of this machine, and copy it there"
-        raise kind(f"{url} is a URL, and {what} on this machine for now: {hint}")
+    """Refuse a URL where only a path of this machine will do, also one that `pathlib` has taken for a relative path."""
+    found = _URL.fullmatch(str(target))
+    if found is not None and not Path(str(target)[: found.end(1)]).is_dir():
+        scheme, rest = found[2], found[3]
+        url = f"{scheme}:{'///' if scheme == 'file' else '//'}{rest}"
+        hint = f"write /{rest}" if scheme == "file" else "name a path of this machine"
+        raise kind(f"{url} is a URL, and {what} on this machine alone: {hint}")
 
 
 def is_remote(source: str) -> bool:

@@ -45,7 +45,7 @@ LINES_COMPARED = 64
 """Lines at the beginning of a text that suggest which of its columns hold the ids."""
 
 _IS_VALUE = re.compile(
-    r"[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?|\d{4}-\d\d-\d\d([T ].*)?|(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+    r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|\d{4}-\d\d-\d\d([T ].*)?|(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 )
 """A number, a date or a UUID: no column is called that."""
 _NEWLINE = re.compile(rb"[\r\n]")
@@ -128,7 +128,7 @@ class Heading:
         if not lines:
             raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
         separator = _separator(lines, source, kind, said)
-        first, *below = (split_line(_trimmed(line), separator) for line in lines[:2])
+        first, *below = (split_line(line, separator) for line in lines[:2])
         text = _trimmed(lines[0]).decode(errors="replace")
         width = max(len(first), len(kind.ends))  # a line that is too short is counted, and shown
         titled, judged = _is_header(source, kind, first, below, said)
@@ -153,10 +153,10 @@ def _separator(lines: Sequence[bytes], source: str, kind: Kind, said: Reading) -
     separator = {".csv": ",", ".tsv": "\t"}.get(suffix)
     if kind is EDGES and separator is not None and separator.encode() not in line:
         separator = "\t" if b"\t" in line else None
-    first = split_line(line, separator)
+    first = split_line(lines[0], separator)
     for other in OTHER_SEPARATORS:
         if all(other.encode() in _trimmed(one) for one in lines[:2]):
-            divided = split_line(line, other)
+            divided = split_line(lines[0], other)
             is_table = separator is not None or suffix in (".csv", ".tsv")
             hidden = any(other in field for field in first[: len(kind.ends)]) and len(divided) > len(first)
             if (is_table and hidden) or len(first) < min(len(kind.ends), len(divided)):
@@ -237,7 +237,7 @@ def _chosen(heading: Heading, lines: Sequence[bytes], source: str, kind: Kind, s
     def suggest() -> tuple[str, ...]:
         if kind is not EDGES:
             return tuple(names[:1])
-        rows = [split_line(_trimmed(line), heading.separator) for line in lines[1:]]
+        rows = [split_line(line, heading.separator) for line in lines[1:]]
         columns = [[row[i] for row in rows if i < len(row)] for i in range(len(names))]
         types = ["text" if any(not _IS_VALUE.fullmatch(v) for v in values) else "number" for values in columns]
         return plausible_ends(names, types, [set(values) for values in columns])

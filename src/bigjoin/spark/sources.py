@@ -63,7 +63,7 @@ def read_rows(
     if (found := from_python(rows, what, kind, said)) is not None:
         return found
     raise BigjoinError(
-        f"{what}: a {type(rows).__name__} holds no rows; give a DataFrame, an Arrow table, a pandas frame, a list of tuples or "
+        f"{what} is a {type(rows).__name__}; give a DataFrame, an Arrow table, a pandas frame, a list of tuples or of "
         "dictionaries, or a path"
     )
 

@@ -29,7 +29,7 @@ from bigjoin.languages import parse
 from bigjoin.materialize import check_queries, definitions, store
 from bigjoin.paths import check_local, check_regular, is_remote
 from bigjoin.query.query import Query
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.read import frame_table, scan_frame
 from bigjoin.spark.session import common_directory, scratch_directory
@@ -84,7 +84,7 @@ def build_index(
     without a header, or selects columns. `header`, `delimiter` and `encoding` say what the lines of text files are. What is not
     said is judged by the content; where a user may have meant something else, there is a warning or an error.
     """
-    said = Reading(src, dst, id, columns, header, delimiter, encoding)
+    said = ReadingOptions(src, dst, id, columns, header, delimiter, encoding)
     check_local(path, "an index is written")
     path = Path(path)
     if shards is not None and not 1 <= shards <= MAX_SHARDS:
@@ -162,7 +162,7 @@ class _GraphSource:
     """Opens the tables of a graph, and holds those that are DataFrames, and the decoded copies of files, until it is closed."""
 
     spark: Session
-    said: Reading
+    said: ReadingOptions
     target: Path
     """Where the index will be, beside which every executor sees files."""
     properties: bool

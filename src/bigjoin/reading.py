@@ -14,7 +14,7 @@ COMMON_ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "lati
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """What is said about a source; what is None is judged by its content. Columns of ids are names, or positions from 1."""
 
     src: str | int | None = None
@@ -67,7 +67,7 @@ class Reading:
     @property
     def is_silent(self) -> bool:
         """Whether nothing is said at all."""
-        return self == Reading()
+        return self == ReadingOptions()
 
     def check_is_text(self, source: str, *, but: str | None = None) -> None:
         """Refuse options about lines of text for a source that has none, `but` one."""
@@ -76,5 +76,5 @@ class Reading:
                 raise SourceError(f"{source} is no text, and --{name} ({name}=) is about lines of text: leave it out")
 
 
-JUDGED = Reading()
+JUDGED = ReadingOptions()
 """Everything is judged by the content."""

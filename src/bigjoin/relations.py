@@ -32,7 +32,7 @@ from bigjoin.planner import count_plan, factorized_plan, meaning, plan
 from bigjoin.planner.draft import Draft
 from bigjoin.query.nest import nest_of
 from bigjoin.query.query import Atom, Query
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.read import frame_schema, read_frame, spool
 from bigjoin.spark.session import scratch_directory
@@ -108,7 +108,7 @@ class Relations(Verbs):
             raise BigjoinError(f"relations is a {kind}; give them by name, as in Relations({{'r': rows}})")
         if not relations:
             raise BigjoinError("there are no relations: give at least one, as in r=frame")
-        self._said = Reading(src, dst, None, columns, header, delimiter, encoding)
+        self._said = ReadingOptions(src, dst, None, columns, header, delimiter, encoding)
         self._readings: dict[str, ReadingEntry] = {}
         for name in relations:
             check_name(name, [])

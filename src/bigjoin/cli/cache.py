@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from bigjoin.errors import IndexFormatError
 from bigjoin.private import user_cache
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.storage.scratch import remove_abandoned, scratch_folder
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def writable_cache() -> Path | None:
     return None
 
 
-def cached(source: Path, cache: Path, *, directed: bool, reading: Reading = JUDGED, build: Callable[[Path], object]) -> Graph:
+def cached(
+    source: Path, cache: Path, *, directed: bool, reading: ReadingOptions = JUDGED, build: Callable[[Path], object]
+) -> Graph:
     """Return the graph of a source from the cache; if its index is missing or damaged, `build` makes it first."""
     from bigjoin.graph import Graph
 
@@ -62,7 +64,7 @@ def cached(source: Path, cache: Path, *, directed: bool, reading: Reading = JUDG
     return Graph.open(entry)
 
 
-def _entry_name(source: Path, *, directed: bool, reading: Reading) -> str:
+def _entry_name(source: Path, *, directed: bool, reading: ReadingOptions = JUDGED) -> str:
     """Return the name of a source's entry: its path and how it is read, and the state of its files."""
     path = source.resolve()
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]

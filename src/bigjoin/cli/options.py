@@ -14,7 +14,7 @@ import click
 from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions
 from bigjoin.languages import Flags
 from bigjoin.query.flags import FLAGS
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -32,7 +32,7 @@ class Options:
     undirected: bool = False
     flags: Flags = field(default_factory=Flags)
     run: RunOptions = field(default_factory=lambda: RunOptions(strategy="auto", workers=None, batch_size=None))
-    reading: Reading = JUDGED
+    reading: ReadingOptions = JUDGED
     relations: Mapping[str, str] = field(default_factory=dict)
     drop_nulls: bool = False
     master: str | None = None
@@ -60,8 +60,8 @@ def with_options(*names: str) -> Decorator:
             for group, kind in (("flags", Flags), ("run", RunOptions)):
                 if members := take(kind.__annotations__):
                     given[group] = members
-            if said := take(Reading.__dataclass_fields__):
-                given["reading"] = Reading(**said)
+            if said := take(ReadingOptions.__dataclass_fields__):
+                given["reading"] = ReadingOptions(**said)
             function(options=Options(**take(Options.__dataclass_fields__)), **given)
 
         command: Callable[..., Any] = call

@@ -31,7 +31,7 @@ from bigjoin.paths import (
     format_suffix,
     shown_name,
 )
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 
 PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
 TABLE_SUFFIXES = (".csv", ".tsv", ".tbl")
@@ -46,18 +46,18 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 def open_edges(source: str, *, properties: bool = True, **said: Any) -> Table:
     """Return a file or folder as edges: src, dst, and the other columns as properties."""
-    return open_files(source, EDGES, Reading(**said), properties=properties)
+    return open_files(source, EDGES, ReadingOptions(**said), properties=properties)
 
 
 def open_vertices(source: str, **said: Any) -> Table:
     """Return a file or folder as vertices: id, and the other columns as properties."""
-    return open_files(source, VERTICES, Reading(**said))
+    return open_files(source, VERTICES, ReadingOptions(**said))
 
 
 def open_files(
     source: str,
     kind: Kind,
-    said: Reading = JUDGED,
+    said: ReadingOptions = JUDGED,
     *,
     properties: bool = True,
     drop_nulls: bool = False,
@@ -95,7 +95,7 @@ def _not_empty(table: Table, kind: Kind) -> Table:
     return replace(table, may_be_empty=False)
 
 
-def decoded(source: str, said: Reading, folder: Callable[[], Path]) -> str:
+def decoded(source: str, said: ReadingOptions, folder: Callable[[], Path]) -> str:
     """Return a source as UTF-8: itself, or, if the user says that it has another encoding, a copy in a folder for scratch."""
     name, path = shown_name(source), Path(source)
     if said.encoding is None or codecs.lookup(said.encoding).name == "utf-8" or path.is_dir() or not path.exists():
@@ -109,12 +109,12 @@ def decoded(source: str, said: Reading, folder: Callable[[], Path]) -> str:
     return NamedPath(str(copy), name)
 
 
-def read_whole(source: str, said: Reading = JUDGED) -> pa.Table:
+def read_whole(source: str, said: ReadingOptions = JUDGED) -> pa.Table:
     """Return all columns and rows of a file or folder: Parquet, JSON, CSV with any usual separator, or an edge list."""
     return read_relation(source, said)[0]
 
 
-def read_relation(source: str, said: Reading = JUDGED, *, lenient: bool = False) -> tuple[pa.Table, ReadingEntry]:
+def read_relation(source: str, said: ReadingOptions = JUDGED, *, lenient: bool = False) -> tuple[pa.Table, ReadingEntry]:
     """Return the columns and rows of a file or folder that a relation has, and how they were read.
 
     These are all columns, in their order, unless the user names some of them, or two that are src and dst.
@@ -149,7 +149,9 @@ def read_relation(source: str, said: Reading = JUDGED, *, lenient: bool = False)
         return chosen, replace(entry, header=titled, judged=lines[0] if judged else None)
 
 
-def relation_columns(table: pa.Table, source: str, said: Reading, *, titled: bool = True) -> tuple[pa.Table, ReadingEntry]:
+def relation_columns(
+    table: pa.Table, source: str, said: ReadingOptions, *, titled: bool = True
+) -> tuple[pa.Table, ReadingEntry]:
     """Return the columns of a table that a relation has, and how it was read."""
     columns: Sequence[str] = said.columns or table.column_names
     if said.src is not None or said.dst is not None:
@@ -161,7 +163,7 @@ def relation_columns(table: pa.Table, source: str, said: Reading, *, titled: boo
     return table.select(list(columns)), ReadingEntry(source, tuple(columns))
 
 
-def _edge_list(source: str, said: Reading) -> tuple[pa.Table, ReadingEntry]:
+def _edge_list(source: str, said: ReadingOptions) -> tuple[pa.Table, ReadingEntry]:
     """Return the rows of a text whose fields are separated by blanks, as edges with properties."""
     places = said if said.src is not None or said.dst is not None or said.columns is not None else replace(said, src=1, dst=2)
     try:
@@ -181,7 +183,7 @@ def _words(line: str, separator: str) -> list[str]:
     return [word.strip().strip('"') for word in line.split(separator)]
 
 
-def _is_titled(source: str, lines: list[list[str]], said: Reading) -> tuple[bool, bool]:
+def _is_titled(source: str, lines: list[list[str]], said: ReadingOptions) -> tuple[bool, bool]:
     """Tell whether the first line of a relation is its header, and whether only the looks of its words tell."""
     first, below = lines[0], lines[1:2]
     if said.header is not None:

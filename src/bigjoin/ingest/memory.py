@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from bigjoin.errors import SourceError
 from bigjoin.ingest.columns import cast
 from bigjoin.ingest.table import InMemory, Kind, Table, typed_columns
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 
 TABLE = "the table"
 """How messages refer to a table that has no path."""
 
 
-def open_table(table: pa.Table, kind: Kind, said: Reading = JUDGED, *, properties: bool, source: str = TABLE) -> Table:
+def open_table(table: pa.Table, kind: Kind, said: ReadingOptions = JUDGED, *, properties: bool, source: str = TABLE) -> Table:
     """Return an Arrow table as edges or vertices."""
     given = table.schema
     choice, schema = typed_columns(kind, given.names, source, lambda name: given.field(name).type, said, properties=properties)

@@ -16,7 +16,7 @@ from bigjoin.errors import SourceError
 from bigjoin.ingest.columns import cast, check_64_bits, common_type, property_type
 from bigjoin.ingest.table import BATCH_ROWS, Kind, Table, reading, typed_columns
 from bigjoin.paths import is_hidden
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 
 SPLIT_ROWS = 2**20
 """Approximate rows of a piece; a larger row group is cut, and each of its pieces skips the rows before it."""
@@ -34,7 +34,7 @@ class Footer:
     partition: dict[str, str | int | None]
 
 
-def open_parquet(source: str, kind: Kind, said: Reading = JUDGED, *, path: Path, properties: bool) -> Table:
+def open_parquet(source: str, kind: Kind, said: ReadingOptions = JUDGED, *, path: Path, properties: bool) -> Table:
     """Return a Parquet file, or a folder of them, as edges or vertices; no rows are read."""
     footers = _footers(source, path.absolute())
     first = footers[0]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from bigjoin.errors import SourceError, shown, warn_of_reading
 from bigjoin.ingest.table import EDGES, Kind
-from bigjoin.reading import Reading
+from bigjoin.reading import ReadingOptions
 
 
 def is_columns(given: object) -> bool:
@@ -51,7 +51,7 @@ def networkx_edges(graph: Any, *, directed: bool | None) -> pa.Table:
     return _table_of_records(rows, "edges", ("src", "dst"))
 
 
-def from_python(rows: Any, what: str, kind: Kind | None, said: Reading) -> tuple[pa.Table, Reading] | None:
+def from_python(rows: Any, what: str, kind: Kind | None, said: ReadingOptions) -> tuple[pa.Table, ReadingOptions] | None:
     """Return rows in a form of Python's as a table, and what is then left to say of it; None if they are in no known form.
 
     Tuples have no names: those of two values are edges, and others need `columns`. Rows of a relation may have any width.
@@ -88,7 +88,9 @@ def from_python(rows: Any, what: str, kind: Kind | None, said: Reading) -> tuple
     return _named([[row[i] for row in tuples] for i in range(width)], what, kind, said)
 
 
-def _from_numpy(rows: np.ndarray[Any, Any], what: str, kind: Kind | None, said: Reading) -> tuple[pa.Table, Reading]:
+def _from_numpy(
+    rows: np.ndarray[Any, Any], what: str, kind: Kind | None, said: ReadingOptions
+) -> tuple[pa.Table, ReadingOptions]:
     if rows.dtype.names is not None:
         if rows.ndim != 1:
             raise SourceError(f"{what}: the structured array has {rows.ndim} dimensions; give one, with a record for each row")
@@ -101,8 +103,8 @@ def _from_numpy(rows: np.ndarray[Any, Any], what: str, kind: Kind | None, said: 
 
 
 def _named(
-    columns: Sequence[Sequence[Any] | np.ndarray[Any, Any]], what: str, kind: Kind | None, said: Reading
-) -> tuple[pa.Table, Reading]:
+    columns: Sequence[Sequence[Any] | np.ndarray[Any, Any]], what: str, kind: Kind | None, said: ReadingOptions
+) -> tuple[pa.Table, ReadingOptions]:
     """Return columns that have no names as a table: named by the user, or, if there are as many as ids, as the ids."""
     width = len(columns)
     ends = kind.ends if kind is not None else ()

@@ -17,7 +17,7 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError, did_you_mean
 from bigjoin.index.manifest_entries import ReadingEntry
 from bigjoin.ingest.columns import common_type, id_type, property_type
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.storage.arrays import map_table
 
 ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
@@ -158,7 +158,7 @@ def choose(
     kind: Kind,
     names: Sequence[str],
     source: str,
-    said: Reading = JUDGED,
+    said: ReadingOptions = JUDGED,
     *,
     properties: bool = True,
     titled: bool = True,
@@ -294,7 +294,13 @@ def warn_left_out(source: str, names: Sequence[str], reason: str, what: str = "c
 
 
 def typed_columns(
-    kind: Kind, names: Sequence[str], source: str, type_of: Callable[[str], pa.DataType], said: Reading, *, properties: bool
+    kind: Kind,
+    names: Sequence[str],
+    source: str,
+    type_of: Callable[[str], pa.DataType],
+    said: ReadingOptions,
+    *,
+    properties: bool,
 ) -> tuple[Choice, pa.Schema]:
     """Return which of a source's columns are read, and what they become: ids of one type, flat properties."""
 

@@ -19,7 +19,7 @@ from bigjoin.ingest.fields import ANY_TYPE, BLANKS, MAX_LINE_BYTES, Fields, find
 from bigjoin.ingest.table import EDGES, Choice, Kind, Table, check_names, choose, plausible_ends, reading
 from bigjoin.kernels.text import EMPTY, NONE
 from bigjoin.paths import COMPRESSED_SUFFIXES, format_suffix
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 
 SPLIT_BYTES = 2**24
 """Approximate bytes of a piece, so some 2^22 rows at most. A compressed file is one piece, read in blocks of this size."""
@@ -123,7 +123,7 @@ class Heading:
     """The first line, if it might be a header and might not, and only its looks decided."""
 
     @classmethod
-    def of(cls, lines: Sequence[bytes], source: str, kind: Kind, said: Reading = JUDGED) -> Heading:
+    def of(cls, lines: Sequence[bytes], source: str, kind: Kind, said: ReadingOptions = JUDGED) -> Heading:
         """Judge by the first two lines that are neither empty nor comments, unless the user has said what they are."""
         if not lines:
             raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
@@ -140,7 +140,7 @@ class Heading:
         return _names(self.first if self.titled else [], len(self.first) if self.titled else self.width)
 
 
-def _separator(lines: Sequence[bytes], source: str, kind: Kind, said: Reading) -> str | None:
+def _separator(lines: Sequence[bytes], source: str, kind: Kind, said: ReadingOptions) -> str | None:
     """Return what separates fields; None for any sequence of blanks and commas."""
     line, suffix = _trimmed(lines[0]), format_suffix(source)
     if (asked := said.delimiter) is not None:
@@ -160,9 +160,10 @@ def _separator(lines: Sequence[bytes], source: str, kind: Kind, said: Reading) -
             is_table = separator is not None or suffix in (".csv", ".tsv")
             hidden = any(other in field for field in first[: len(kind.ends)]) and len(divided) > len(first)
             if (is_table and hidden) or len(first) < min(len(kind.ends), len(divided)):
+                own = "" if separator is None else f", or, if it is not, --delimiter {_spelled(separator)}"
                 raise SourceError(
-                    f"{source} seems to be separated by {other!r}, and is read as separated by {_said(separator)}: say which, "
-                    f"--delimiter '{other}' (delimiter={other!r}) or --delimiter ',' (delimiter=',')"
+                    f"{source} seems to be separated by {other!r}, not by {_said(separator)}: "
+                    f"say --delimiter {_spelled(other)}{own}"
                 )
     return separator
 
@@ -171,16 +172,20 @@ def _said(separator: str | None) -> str:
     return {None: "blanks or commas", ",": "commas", "\t": "tabs"}[separator]
 
 
+def _spelled(separator: str) -> str:
+    """Return a separator as a command line takes it, and as Python does."""
+    return f"{separator!r} (delimiter={separator!r})"
+
+
 def _likely(lines: Sequence[bytes]) -> str:
     """Return a suggestion of the delimiter that the first lines have, if one is in all of them."""
     for other in (",", "\t", *OTHER_SEPARATORS):
         if all(other.encode() in _trimmed(line) for line in lines[:2]):
-            spelled = "\\t" if other == "\t" else other
-            return f", such as --delimiter '{spelled}' (delimiter={other!r})"
+            return f", such as --delimiter {_spelled(other)}"
     return ""
 
 
-def _is_header(source: str, kind: Kind, first: list[str], below: list[list[str]], said: Reading) -> tuple[bool, bool]:
+def _is_header(source: str, kind: Kind, first: list[str], below: list[list[str]], said: ReadingOptions) -> tuple[bool, bool]:
     """Tell whether the first line is the header, and whether only its looks tell."""
     if said.header is not None:
         return said.header, False
@@ -194,7 +199,7 @@ def _is_header(source: str, kind: Kind, first: list[str], below: list[list[str]]
 
 
 def open_text(
-    source: str, path: Path, kind: Kind, said: Reading, *, properties: bool, drop_nulls: bool, run: StageRunner
+    source: str, path: Path, kind: Kind, said: ReadingOptions, *, properties: bool, drop_nulls: bool, run: StageRunner
 ) -> Table:
     """Return a text file as edges or vertices; `run` reads all of it once, in bounded memory, to learn its types."""
     path = path.absolute()
@@ -230,7 +235,9 @@ def open_text(
     return Table(source, keys, schema, typed, found.rows, span, is_text=True, reading=entry)
 
 
-def _chosen(heading: Heading, lines: Sequence[bytes], source: str, kind: Kind, said: Reading, *, properties: bool) -> Choice:
+def _chosen(
+    heading: Heading, lines: Sequence[bytes], source: str, kind: Kind, said: ReadingOptions, *, properties: bool
+) -> Choice:
     """Return the columns of a text that are read; if a user has to say which, the first lines serve for a suggestion."""
     names = heading.names
 

@@ -23,7 +23,7 @@ from bigjoin.ingest.scan import Scan, ScannedChunk, ScannedTable, gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, choose, typed_columns
 from bigjoin.ingest.text import Fault, Findings, Heading, TextSplit, unreadable
 from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.spark.tasks import decode, encode, freeze_modules
 from bigjoin.storage.arrays import new_file, write_table
 
@@ -32,7 +32,7 @@ _BLANK_ENDS = r"^[\s\ufeff]+|\s+$"
 """White space around a line, and a byte order mark."""
 
 
-def read_frame(spark: SparkSession, source: str, said: Reading = JUDGED) -> tuple[DataFrame, Reading]:
+def read_frame(spark: SparkSession, source: str, said: ReadingOptions = JUDGED) -> tuple[DataFrame, ReadingOptions]:
     """Return the rows of a remote source, and what is left to say of them: text is read as src and dst alone."""
     if Path(source).suffix.lower() in UNREADABLE_SUFFIXES:
         raise SourceError(
@@ -77,7 +77,7 @@ def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -
 
 
 def frame_table(
-    frame: DataFrame, source: str, kind: Kind, said: Reading = JUDGED, *, properties: bool
+    frame: DataFrame, source: str, kind: Kind, said: ReadingOptions = JUDGED, *, properties: bool
 ) -> tuple[Table, DataFrame]:
     """Return the table of edges or vertices that a frame holds, and its rows: ids first, then possible properties."""
     choice, schema = typed_columns(
@@ -112,7 +112,7 @@ def _arrow_type(field: T.StructField) -> pa.DataType:
         return pa.struct([])
 
 
-def _read_text(spark: SparkSession, source: str, said: Reading) -> DataFrame:
+def _read_text(spark: SparkSession, source: str, said: ReadingOptions) -> DataFrame:
     """Read the two columns that are the ends of an edge, chosen as in local files, from lines that Spark provides."""
     lines = spark.read.text(source).select(F.regexp_replace("value", _BLANK_ENDS, "").alias("line"))
     lines = lines.where((F.col("line") != "") & ~F.col("line").startswith("#") & ~F.col("line").startswith("%"))

@@ -15,7 +15,7 @@ from bigjoin.ingest.memory import from_pandas
 from bigjoin.ingest.python_rows import from_python
 from bigjoin.ingest.table import Kind
 from bigjoin.paths import check_regular, is_remote
-from bigjoin.reading import JUDGED, Reading
+from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.spark.read import read_frame
 from bigjoin.spark.session import get_session
 
@@ -44,8 +44,8 @@ def given_rows(rows: TableLike, what: str, spark: Session) -> DataFrame | pa.Tab
 
 
 def read_rows(
-    rows: TableLike, what: str, spark: Session, kind: Kind | None, said: Reading
-) -> tuple[DataFrame | pa.Table | str, Reading]:
+    rows: TableLike, what: str, spark: Session, kind: Kind | None, said: ReadingOptions
+) -> tuple[DataFrame | pa.Table | str, ReadingOptions]:
     """Return rows as a DataFrame, an Arrow table, or a local path, and what is left to say of them."""
     if isinstance(rows, (str, Path)):
         check_regular(rows)

@@ -33,7 +33,7 @@ def read_json(path: Path, source: str | None = None, example: str = UPDATE_EXAMP
     source = source or str(path)
     content = whole_content(path)
     check_utf8(content, source)
-    content = _objects(content, source)
+    original, content = content, _objects(content, source)
     deep, stray, _ = _scan(content)
     if deep != NOWHERE:
         raise SourceError(
@@ -41,7 +41,7 @@ def read_json(path: Path, source: str | None = None, example: str = UPDATE_EXAMP
             "rows are flat"
         )
     if stray != NOWHERE:  # Arrow's parser accepts some of it silently, and crashes on a lone null
-        line = content[stray : stray + MAX_LINE_LENGTH].decode(errors="replace").splitlines()[0]
+        line = original[stray : stray + MAX_LINE_LENGTH].decode(errors="replace").splitlines()[0]
         raise SourceError(
             f"line {line_at(content, stray):,} of {source} has {shown(line, 60)!r} outside an object: every row is one, "
             f"such as {example}, and nothing stands between them"

@@ -136,7 +136,7 @@ EDGES = Kind(
     "edges need two, src and dst",
     "do not have two columns",
     "say which are the ends",
-    "; an edge is 'src dst', separated by spaces, a tab or a comma",
+    "; an edge is 'src dst', separated by spaces, a tab or a comma; --drop-nulls (drop_nulls=True) drops other lines",
 )
 VERTICES = Kind("vertices", ("id",), vertex_column, "vertices need one, id", "have no id", "say which it is")
 
@@ -217,9 +217,10 @@ def _asked_for(
         named, rest = kind.named(names), [name for name in names if name not in found]
         other = named[missing] if named is not None and named[missing] in rest else rest[0] if len(rest) == 1 else None
         if other is None:
-            end = kind.ends[missing]
+            end, known = kind.ends[missing], str(found[1 - missing])
+            rest.sort(key=lambda name: SequenceMatcher(None, name.lower(), known.lower()).ratio(), reverse=True)
             raise SourceError(
-                f"{source} has {len(names)} columns, and {kind.ends[1 - missing]} is {found[1 - missing]}; say which is {end}, "
+                f"{source} has {len(names)} columns, and {kind.ends[1 - missing]} is {known}; say which is {end}, "
                 f"too, as in --{end} {rest[0]} ({end}={rest[0]!r}): {', '.join(rest)}"
             )
         found[missing] = other

@@ -209,7 +209,10 @@ def open_text(
     if said.columns is not None and not heading.titled:
         check_names(kind, said.columns)
         if len(said.columns) > len(heading.first):
-            raise SourceError(f"{len(said.columns)} columns are named, and the first line of {source} has {len(heading.first)}")
+            raise SourceError(
+                f"{len(said.columns)} columns are named, {', '.join(said.columns)}, and the first line of {source} has "
+                f"{len(heading.first)}: name at most as many"
+            )
         names = list(said.columns)
         choice = replace(
             choose(kind, names, source, replace(said, columns=None), properties=properties, titled=False), by_place=False
@@ -252,7 +255,8 @@ def _chosen(
     try:
         return choose(kind, names, source, said, properties=properties, titled=heading.titled, suggest=suggest)
     except SourceError as error:
-        if heading.titled and heading.judged is not None and (said.columns is not None or len(names) >= len(kind.ends)):
+        is_said = any(one is not None for one in ((said.src, said.dst) if kind is EDGES else (said.id,)))
+        if heading.titled and heading.judged is not None and not is_said and len(names) >= len(kind.ends):
             line = shown(heading.judged, 80)
             raise SourceError(f"{error}; if the first line, {line!r}, is no header: --no-header (header=False)") from None
         raise

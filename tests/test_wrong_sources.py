@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import subprocess
 import warnings
@@ -170,10 +169,10 @@ def prepared(folder: Path, wrong: Wrong) -> None:
 def message_of_file(name: str, folder: Path) -> str:
     wrong = FILES[name]
     prepared(folder, wrong)
-    before = sorted(os.listdir(folder))
+    before = sorted(folder.iterdir())
     done = run_here("index", wrong.name, "new", *wrong.options, cwd=folder)
     assert (done.returncode, done.stdout) == (2, ""), done
-    assert sorted(os.listdir(folder)) == before
+    assert sorted(folder.iterdir()) == before
     return done.stderr
 
 
@@ -181,18 +180,18 @@ def message_of_command(name: str, folder: Path) -> str:
     (folder / "edges.txt").write_text("1 2\n")
     (folder / "edges.csv").write_text("p,q,r\n1,2,3\n")
     bj.build_index(PAIR, folder / "i")
-    before = sorted(os.listdir(folder))
+    before = sorted(folder.iterdir())
     with mock.patch("sys.stdin", TextIOWrapper(BytesIO())):
         done = run_here(*COMMANDS[name], cwd=folder)
     assert (done.returncode, done.stdout) == (2, ""), done
-    assert sorted(os.listdir(folder)) == before
+    assert sorted(folder.iterdir()) == before
     return done.stderr
 
 
 def message_of_object(name: str, folder: Path) -> str:
     with chdir(folder), pytest.raises(bj.BigjoinError) as raised:
         OBJECTS[name]()
-    assert os.listdir(folder) == []
+    assert list(folder.iterdir()) == []
     return f"{type(raised.value).__name__}: {raised.value}\n"
 
 

@@ -137,7 +137,8 @@ def read_relation(source: str, said: ReadingOptions = JUDGED, *, lenient: bool =
         if said.delimiter is not None and separator not in lines[0]:
             likely = next((f", such as --delimiter {one!r} (delimiter={one!r})" for one in SEPARATORS if one in lines[0]), "")
             raise SourceError(
-                f"{name} has no {separator!r} in its first line, {shown(lines[0], 80)!r}: give the delimiter that it has{likely}"
+                f"{name} has no {separator!r} in its first line, {shown(lines[0], 80)!r}: "
+                f"give the delimiter that it has{likely}"
             )
         if separator not in lines[0] and format_suffix(name) not in TABLE_SUFFIXES:
             return _edge_list(source, said)

@@ -214,8 +214,9 @@ def _asked_for(
     ]
     if None in found:
         missing = found.index(None)
-        named, rest = kind.named(names), [name for name in names if name not in found]
-        other = named[missing] if named is not None and named[missing] in rest else rest[0] if len(rest) == 1 else None
+        rest = [name for name in names if name not in found]
+        known_ends = [name for name in rest if name.lower() in {pair[missing] for pair in ENDS}]
+        other = known_ends[0] if known_ends else rest[0] if len(rest) == 1 else None
         if other is None:
             end, known = kind.ends[missing], str(found[1 - missing])
             rest.sort(key=lambda name: SequenceMatcher(None, name.lower(), known.lower()).ratio(), reverse=True)

@@ -189,8 +189,8 @@ def _is_header(source: str, kind: Kind, first: list[str], below: list[list[str]]
     """Tell whether the first line is the header, and whether only its looks tell."""
     if said.header is not None:
         return said.header, False
-    asked = [*(said.columns or ()), *(one for one in (said.src, said.dst, said.id) if isinstance(one, str))]
-    names = [name for name in asked if not name.isdigit()]
+    asked = [*(said.columns or ()), said.src, said.dst] if kind is EDGES else [said.id]
+    names = [name for name in asked if isinstance(name, str) and not name.isdigit()]
     if kind.named(first) is not None or (names and set(names) <= set(first)):
         return True, False
     if any(_IS_VALUE.fullmatch(field) for field in first) or not all(first[: len(kind.ends)]):

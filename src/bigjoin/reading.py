@@ -64,11 +64,6 @@ class ReadingOptions:
         """The options that are about lines of text."""
         return [name for name in ("header", "delimiter", "encoding") if getattr(self, name) is not None]
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether nothing is said at all."""
-        return self == ReadingOptions()
-
     def check_is_text(self, source: str, *, but: str | None = None) -> None:
         """Refuse options about lines of text for a source that has none, `but` one."""
         for name in self.said_of_text:

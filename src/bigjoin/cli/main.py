@@ -25,8 +25,8 @@ def cli() -> None:
     """Find and count subgraphs in large graphs: worst-case optimal joins on Spark.
 
     QUERY is a name (triangle, 4-clique, diamond, house, 5-clique, ...) or a rule such as
-    'tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b'. SOURCE is an edge list (.txt .csv .tsv, also .gz), Parquet, or an
-    index directory.
+    'tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b'. SOURCE is an edge list (.txt .csv .tsv .json, also .gz), Parquet, an
+    index directory, or - for standard input.
     """
 
 

@@ -31,8 +31,8 @@ def _is_column(values: object) -> bool:
 
 
 def is_networkx(given: object) -> bool:
-    """Tell whether something is a graph of NetworkX, or looks like one."""
-    return all(hasattr(given, name) for name in ("edges", "nodes", "is_directed", "is_multigraph"))
+    """Tell whether something is a graph of NetworkX, or looks like one; a frame of Spark has an attribute of any name."""
+    return all(hasattr(type(given), name) for name in ("edges", "nodes", "is_directed", "is_multigraph"))
 
 
 def networkx_vertices(graph: Any) -> pa.Table:

@@ -74,10 +74,13 @@ def column_names(rows: object) -> list[str] | None:
         return [str(name) for name in rows]
     if isinstance(rows, Sequence) and not isinstance(rows, str) and rows and isinstance(rows[0], Mapping):
         return [str(name) for name in rows[0]]
-    names = getattr(rows, "column_names", None) or getattr(rows, "columns", None)
-    if names is None or callable(names):
-        names = getattr(getattr(rows, "dtype", None), "names", None)
-    return None if names is None else [str(name) for name in names]
+    kind = type(rows)  # a frame of Spark Connect has an attribute of any name
+    if isinstance(rows, np.ndarray):
+        return None if rows.dtype.names is None else list(rows.dtype.names)
+    for name in ("column_names", "columns"):
+        if hasattr(kind, name) and not callable(found := getattr(rows, name)):
+            return [str(column) for column in found]
+    return None
 
 
 def session_of(spark: Session) -> SparkSession:

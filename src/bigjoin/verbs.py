@@ -31,6 +31,7 @@ from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statement import Statement
 from bigjoin.query.statistics import Statistics
 from bigjoin.rows import Rows, check_relations, cut, flat
+from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.choose import choose
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.frames import write_frame
@@ -126,6 +127,7 @@ class Verbs(ABC):
         """Bytes of scratch files that results of `find` hold until `close`."""
         return self._results.bytes
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def count(
         self,
@@ -182,6 +184,7 @@ class Verbs(ABC):
         ran = Outcome(number, workers, stats, partial(whole_index, first.index))
         return Count.of(ran, first, asked.strategy, seconds).cut(statement)
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def exists(
         self,
@@ -206,6 +209,7 @@ class Verbs(ABC):
             asked = (self._ask(_witness(block.query), limit=1, **run) for block in statement.blocks)
             return any(self._strategy(one).find(part, held).count() > 0 for one in asked for part in one.parts)
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def find(
         self,
@@ -280,6 +284,7 @@ class Verbs(ABC):
             frame = frame.distinct()
         return frame.limit(asked.limit) if asked.limit is not None and (asked.is_distinct or len(frames) > 1) else frame
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def write(
         self,
@@ -307,6 +312,7 @@ class Verbs(ABC):
             assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)
 
+    @with_known_keywords(flags=Flags)
     def pieces(
         self,
         query: Text,
@@ -365,6 +371,7 @@ class Verbs(ABC):
             publish([file for file, _ in parts], folder)
         return parts, columns
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def explain(
         self,
@@ -390,6 +397,7 @@ class Verbs(ABC):
         text.stats = stats
         return text
 
+    @with_known_keywords(flags=Flags)
     def plan(self, query: Text, **flags: Unpack[Flags]) -> Plan:
         """Return the plan for a query; raise QueryError if the query does not fit the relations."""
         plans = []
@@ -400,11 +408,13 @@ class Verbs(ABC):
                 bind(plans[-1], index)
         return plans[0]
 
+    @with_known_keywords(flags=Flags)
     def flat_columns(self, query: Text, **flags: Unpack[Flags]) -> list[str]:
         """Return the columns of a query's rows as a CSV file has them: a struct is a column for each of its fields."""
         statement = self._read(query, flags)
         return Rows(lambda _: self.spark.range(0), self._index_for(statement.query).statistics).flat_columns(statement)
 
+    @with_known_keywords(flags=Flags)
     def statistics_for(self, query: Text, **flags: Unpack[Flags]) -> Statistics:
         """Return what is known about the relations that a query reads."""
         return self._index_for(self._read(query, flags).query).statistics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import select
 import shutil
@@ -34,7 +33,9 @@ COPY_BYTES = 1 << 20
 
 
 @click.command()
-@click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet or .csv file.")
+@click.option(
+    "-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet, .csv, .json or .jsonl file."
+)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches (with --factorized: N rows).")
 @click.option("--factorized", is_flag=True, help="Return independent attributes as lists instead of all combinations.")
 @query_options
@@ -100,11 +101,12 @@ def _print_json(pieces: Iterator[Path]) -> None:
     """Print files of Arrow batches as they come, as JSON lines."""
     import pyarrow as pa
 
+    from bigjoin.spark.matches import json_line
+
     for piece in pieces:
         with pa.ipc.open_file(str(piece)) as reader:
             for number in range(reader.num_record_batches):
-                for row in reader.get_batch(number).to_pylist():
-                    sys.stdout.write(json.dumps(row, default=str) + "\n")
+                sys.stdout.writelines(json_line(row) for row in reader.get_batch(number).to_pylist())
         sys.stdout.flush()
 
 

@@ -327,6 +327,8 @@ class _FrameRows(Rows):
         for element in block.elements:
             table = tables.vertices if element.is_vertex else tables.edges
             properties = source.vertex_properties if element.is_vertex else source.edge_properties
+            if element.hidden and properties is not None:
+                continue
             if properties is None:
                 joined.append((element, column(element.attribute if element.is_vertex else Property(element.attribute, _ROW))))
                 continue
@@ -344,7 +346,7 @@ class _FrameRows(Rows):
             structs[element.name] = []
         shown = []
         keys = {element.name: key for element, key in joined}
-        for element in block.elements:
+        for element in (element for element in block.elements if not element.hidden):
             built = F.col(f"s_{keys[element.name]}") if element.name in keys else F.struct(*structs[element.name])
             shown.append(built.alias(element.name))
         return frame.select(*shown)

@@ -63,7 +63,9 @@ class Rows:
         if not block.subpatterns:
             return self.find(block.query)
         wanted = {term: f"c{i}" for i, term in enumerate(dict.fromkeys(statement.head))}
-        frame = self._block(block, wanted)
+        shared = dict.fromkeys(a for inner in block.walk() for sub in inner.subpatterns for a in sub.shared)
+        keys = {attribute: wanted.get(attribute, f"k{i}") for i, attribute in enumerate(shared)}
+        frame = self._block(block, wanted, keys)
         named = zip(statement.head, statement.names, strict=True)
         return frame.select(*(F.col(wanted[term]).alias(name) for term, name in named)) if statement.head else frame
 
@@ -71,7 +73,7 @@ class Rows:
         """Return the rows of a motif: a struct for each named element, with all its properties."""
         names: dict[Term, str] = {}
         structs = []
-        for element in block.elements:
+        for element in (element for element in block.elements if not element.hidden):
             fields = []
             for field, term in self._fields(element):
                 column = names.setdefault(term, f"c{len(names)}")
@@ -91,34 +93,37 @@ class Rows:
         known = {} if rows is None else self.statistics.properties.get(rows.domains[-1], {})
         return [*ends, *((name, Property(element.attribute, name)) for name in known if name not in ("src", "dst"))]
 
-    def _block(self, block: Block, wanted: Mapping[Term, str]) -> DataFrame:
-        """Return the rows of a block, with the columns that are wanted of it and its optional patterns."""
+    def _block(self, block: Block, wanted: Mapping[Term, str], keys: Mapping[str, str]) -> DataFrame:
+        """Return the rows of a block, with the columns that are wanted of it and its optional patterns.
+
+        `keys` are the columns of attributes that are shared, the same throughout a statement.
+        """
         own = {a for atom in block.query.atoms if not atom.negated for a in atom.attributes}
-        needed = {**wanted}
-        for sub in block.subpatterns:
-            for attribute in sub.shared:
-                needed.setdefault(attribute, f"k{len(needed)}")
+        needed: dict[Term, str] = {**wanted, **{a: keys[a] for sub in block.subpatterns for a in sub.shared}}
         mine = {term: name for term, name in needed.items() if attribute_of(term) in own}
         if not mine:
             mine = {next(iter(block.query.attributes)): "k"}
         frame = self.find(replace(block.query, head=tuple(mine), names=tuple(mine.values()), deduplicate=False))
         for sub in block.subpatterns:
-            frame = self._joined(frame, sub, needed)
+            frame = self._joined(frame, sub, needed, keys)
         return frame
 
-    def _joined(self, frame: DataFrame, sub: Subpattern, needed: Mapping[Term, str]) -> DataFrame:
+    def _joined(self, frame: DataFrame, sub: Subpattern, needed: Mapping[Term, str], keys: Mapping[str, str]) -> DataFrame:
         """Return rows joined to what a subpattern finds for them, or kept by whether it finds something."""
-        keys = [needed[attribute] for attribute in sub.shared]
-        shared: dict[Term, str] = {attribute: needed[attribute] for attribute in sub.shared}
+        on = [keys[attribute] for attribute in sub.shared]
+        shared: dict[Term, str] = {attribute: keys[attribute] for attribute in sub.shared}
         if sub.kind == "optional":
             taken = set(frame.columns)
             more = {term: name for term, name in needed.items() if name not in taken}
             inside = {a for atom in sub.block.query.atoms if not atom.negated for a in atom.attributes}
-            found = self._block(sub.block, {**shared, **{t: n for t, n in more.items() if attribute_of(t) in inside}})
-            return frame.join(found, keys, "left") if keys else frame.join(found, F.lit(True), "left")
-        found = self._block(sub.block, shared)
+            inner = {**shared, **{term: name for term, name in more.items() if attribute_of(term) in inside}}
+            found = self._block(sub.block, inner, keys).select(*inner.values())
+            return frame.join(found, on, "left") if on else frame.join(found, F.lit(True), "left")
+        found = self._block(sub.block, shared, keys)
         how = "left_semi" if sub.kind == "exists" else "left_anti"
-        return frame.join(found.distinct(), keys, how) if keys else frame.join(found.limit(1), F.lit(True), how)
+        if on:
+            return frame.join(found.select(*on).distinct(), on, how)
+        return frame.join(found.limit(1).select(F.lit(1)), F.lit(True), how)
 
 
 def cut(frame: DataFrame, statement: Statement, limit: int | None) -> DataFrame:

@@ -138,8 +138,11 @@ class _Builder:
         return attribute
 
     def _share(self, attribute: str) -> None:
+        """Note that an attribute comes from around this block, and around those in between."""
         if self.outer is not None and attribute in self.outer.reachable:
             self.shared[attribute] = None
+            if attribute not in self.outer.known:
+                self.outer._share(attribute)
 
     @property
     def reachable(self) -> set[str]:

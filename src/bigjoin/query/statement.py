@@ -28,6 +28,8 @@ class Element:
     """The attributes of its ends, if it is an edge."""
     distinct: bool = False
     """Whether equal rows of the table it comes from count once: a later negated term removes duplicates."""
+    hidden: bool = False
+    """Whether it is no column, but still has to be in the table, as often as it is there."""
 
     @property
     def is_vertex(self) -> bool:

@@ -82,7 +82,7 @@ class GraphFrame:
     @with_plain_errors()
     def find(self, pattern: str) -> DataFrame:
         """Return the matches of a motif as GraphFrames does: a struct column for each named element, in order."""
-        if not pattern.strip(" \t\n;") and not pattern.strip().startswith(";;"):
+        if not pattern.strip(" \t\r\n;"):
             return self._vertices.sparkSession.createDataFrame([], T.StructType([]))
         statement = motif.parse(pattern, members=MEMBER)
         elements = [element for block in statement.blocks for element in block.elements]

@@ -75,8 +75,10 @@ def recognized(text: str) -> Language:
 
 
 _CYPHER_WORDS = frozenset(
-    ("match", "optional", "return", "with", "unwind", "call", "use", "explain", "profile", "show", "load", "foreach")
-    + ("create", "merge", "delete", "detach", "set", "remove")
+    (
+        *("match", "optional", "return", "with", "unwind", "call", "use", "explain", "profile", "show", "load", "foreach"),
+        *("create", "merge", "delete", "detach", "set", "remove"),
+    )
 )
 """What a Cypher text may begin with, also where it is then refused: it is never read as another language."""
 

@@ -16,7 +16,7 @@ from bigjoin.languages import cypher_tree as tree
 from bigjoin.languages.cypher import parse_cypher
 from bigjoin.languages.cypher_patterns import BlockBuilder
 from bigjoin.languages.cypher_scope import AGGREGATES, LATER, Names, check_parameters, later, used_relationships, variables_of
-from bigjoin.query.statement import Block, SortKey, Statement
+from bigjoin.query.statement import QueryBlock, SortKey, Statement
 from bigjoin.query.terms import Constant, Property, Term, Value
 
 COUNT_COLUMN = "count"
@@ -150,7 +150,7 @@ class _Returned:
         return value
 
 
-def _own(head: tuple[Term, ...], block: Block) -> tuple[Term, ...]:
+def _own(head: tuple[Term, ...], block: QueryBlock) -> tuple[Term, ...]:
     """Return the terms that the query of a block binds itself."""
     own = {a for atom in block.query.atoms if not atom.negated for a in atom.attributes}
     return tuple(term for term in head if (term.attribute if isinstance(term, Property) else term) in own)

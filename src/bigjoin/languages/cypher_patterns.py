@@ -12,7 +12,7 @@ from bigjoin.languages.cypher_scope import Names, constant_of, later, unsupporte
 from bigjoin.query.operators import EQUAL, OPERATORS
 from bigjoin.query.optional import MAX_OPTIONAL_ATOMS
 from bigjoin.query.query import Atom, Comparison, Pattern, Query
-from bigjoin.query.statement import Block, Subpattern
+from bigjoin.query.statement import QueryBlock, Subpattern
 from bigjoin.query.terms import Constant, Operand, Property
 
 
@@ -38,10 +38,10 @@ class BlockBuilder:
         inside = (a for sub in self.subpatterns if sub.kind == "optional" for a in _bound(sub.block))
         return self.bound.union(inside)
 
-    def block(self) -> Block:
+    def block(self) -> QueryBlock:
         """Return what was gathered."""
         query = Query("match", (), tuple(self.atoms), tuple(self.filters), cross_product=True)
-        return Block(query, tuple(self.subpatterns))
+        return QueryBlock(query, tuple(self.subpatterns))
 
     # Patterns
 
@@ -331,7 +331,7 @@ def _is_plain(path: tree.PathPattern) -> bool:
     return not any(node.labels or node.properties for node in path.nodes)
 
 
-def _bound(block: Block) -> Iterator[str]:
+def _bound(block: QueryBlock) -> Iterator[str]:
     for atom in block.query.atoms:
         if not atom.negated:
             yield from atom.attributes

@@ -35,7 +35,7 @@ from bigjoin.languages.motif_terms import (
 )
 from bigjoin.query.operators import NOT_EQUAL
 from bigjoin.query.query import Atom, Comparison, Pattern, Query
-from bigjoin.query.statement import Block, Element, SortKey, Statement
+from bigjoin.query.statement import Element, QueryBlock, SortKey, Statement
 
 _ANY = Pattern()
 """An edge of a motif: of the only relation, row by row where rows are kept."""
@@ -100,7 +100,7 @@ def _directed(
     choice: tuple[str, ...],
     scope: _Scope,
     columns: list[str],
-) -> Block:
+) -> QueryBlock:
     """Return the rows for one choice of directions; the columns tell the direction of the last undirected term."""
     chosen = dict(zip(map(id, undirected), choice, strict=True))
     directed = [term.reversed if chosen.get(id(term)) == "in" else term for term in terms if isinstance(term, EdgeTerm)]
@@ -123,7 +123,7 @@ def _block(
     again: tuple[int, ...],
     scope: _Scope,
     constants: tuple[tuple[str, str | int], ...],
-) -> Block:
+) -> QueryBlock:
     """Return the query of terms whose edges point to the right.
 
     `again` are the terms whose other direction is read elsewhere and leaves no trace in the rows: where rows count once, they
@@ -173,7 +173,7 @@ def _block(
     known = tuple(replace(element, hidden=element.name not in names) for element in elements.values())
     head = tuple(element.attribute for element in known if not element.hidden)
     query = Query("motif", head, tuple(atoms), tuple(filters), cross_product=True)
-    return Block(query, elements=known, constants=constants)
+    return QueryBlock(query, elements=known, constants=constants)
 
 
 def _edge(term: EdgeTerm, ends: tuple[str, str], attributes: dict[str, str], scope: _Scope, *, once: bool) -> Atom:

@@ -18,7 +18,7 @@ from bigjoin.errors import QueryError, Span
 MAX_HOPS = 64
 """Hops of a motif: every hop is an edge of the pattern."""
 
-EXAMPLE = "(a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)"
+MOTIF_EXAMPLE = "(a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ def _hint(text: str, at: int) -> str:
         return "write one ';' between two terms"
     if re.match(r"\s*\(", rest):
         return "separate terms with ';'"
-    return f"for example {EXAMPLE}"
+    return f"for example {MOTIF_EXAMPLE}"
 
 
 _SLIPS = (

@@ -21,7 +21,6 @@ JSON_LIKE = {
     "spark/rounds.py": "the stats of a run",
     "spark/shared.py": "the stats of a run",
     "spark/strategy.py": "the stats of a run",
-    "verbs.py": "the stats of a run, which users read",
 }
 """Where `dict[str, Any]` stands, and what for; everything else has types of its own."""
 

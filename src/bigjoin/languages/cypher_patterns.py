@@ -126,6 +126,7 @@ class BlockBuilder:
     def match_optionally(self, clause: tree.MatchClause, number: int, others: list[tree.MatchClause]) -> set[str]:
         """Add an OPTIONAL MATCH, as an atom if one can say it; return the variables that only it binds."""
         before = set(self.names.attributes)
+        known = set(self.names.attributes.values())
         if (atom := self._optional_atom(clause, others)) is not None:
             self.atoms.append(atom)
         else:
@@ -133,6 +134,7 @@ class BlockBuilder:
             inner.match(clause, number)
             inner.bind_shared()
             self.subpatterns.append(Subpattern(inner.block(), tuple(inner.shared), "optional"))
+        self.names.optional |= set(self.names.attributes.values()) - known
         return set(self.names.attributes) - before
 
     def _optional_atom(self, clause: tree.MatchClause, others: list[tree.MatchClause]) -> Atom | None:
@@ -285,6 +287,8 @@ class BlockBuilder:
         inner = BlockBuilder(self.names, self)
         inner.match(tree.MatchClause(patterns, where, False, span=expression.span), -1)
         inner.bind_shared()
+        if negated and (missing := sorted(self.names.optional & inner.shared.keys() - self.bound)):
+            later(f"a negated pattern about {missing[0]!r}, which may be missing,", expression.span, "name it in the pattern")
         kind: Any = "not exists" if negated else "exists"
         self.subpatterns.append(Subpattern(inner.block(), tuple(inner.shared), kind))
 
@@ -299,7 +303,7 @@ class BlockBuilder:
         if not any(bound) or bound != is_known or relationship.variable in self.names.used:
             return None
         either = relationship.direction == "either"
-        if not negated and (either or len(relationship.types) > 1):
+        if either and not negated and not all(bound):
             return None
         if relationship.variable is not None and relationship.variable in self.names.attributes:
             return None

@@ -25,6 +25,8 @@ class Names:
     parameters: Mapping[str, Value]
     attributes: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
+    optional: set[str] = field(default_factory=set)
+    """The attributes that only an OPTIONAL MATCH binds, so that they may be NULL."""
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def attribute(self, variable: str, kind: str, span: Span | None) -> str:

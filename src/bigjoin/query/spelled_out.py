@@ -47,7 +47,8 @@ def edge_relations(statistics: Statistics) -> list[str]:
 def _readings(atom: Atom, query: Query, statistics: Statistics) -> Iterator[_Reading]:
     """Give the ways in which an atom of a pattern can be read.
 
-    A negated one denies all of them at once. An optional one is any of them, or else none, which denies all of them.
+    A negated one denies all of them at once. An optional one is any of them, or else none, which denies all of them. One that
+    only has to be there may hold in several ways: then the first that does counts.
     """
     pattern = atom.pattern
     if pattern is None:
@@ -68,6 +69,8 @@ def _readings(atom: Atom, query: Query, statistics: Statistics) -> Iterator[_Rea
     elif atom.optional and len(found) > 1:
         yield from ((replace(read, optional=False),) for read in found)
         yield tuple(denied(read, query) for read in found)
+    elif not pattern.rows and len(atom.attributes) <= 2:
+        yield from ((read, *(replace(other, negated=True) for other in found[:i])) for i, read in enumerate(found))
     else:
         yield from ((read,) for read in found)
 
@@ -103,7 +106,9 @@ def _read(query: Query, readings: tuple[_Reading, ...], statistics: Statistics) 
         for (one, has_type), (other, other_has_type) in combinations(together, 2):
             if one.relation == other.relation:
                 filters += _differing(one, other, statistics, apart)
-            elif has_type != other_has_type and _ways(one, other, statistics, apart):
+            elif (
+                has_type != other_has_type and "edge" in (one.relation, other.relation) and _ways(one, other, statistics, apart)
+            ):
                 hint = "give both of them a type, or write them in two MATCH clauses"
                 both = f"{one.relation!r} and {other.relation!r}"
                 raise QueryError(f"these have to differ, and {both} may share relationships", other.span, hint)

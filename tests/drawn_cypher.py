@@ -189,7 +189,7 @@ def main(first: int, last: int, texts: int) -> int:
     report = Report()
     with tempfile.TemporaryDirectory() as folder:
         in_spark(spark, range(first, last), texts, report, Path(folder))
-    print(report)
+    sys.stdout.write(f"{report}\n")
     return len(report.differences)
 
 

@@ -118,7 +118,7 @@ def main(first: int, last: int, motifs: int) -> int:
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     report = Report()
     in_spark(spark, range(first, last), motifs, report)
-    print(report)
+    sys.stdout.write(f"{report}\n")
     return len(report.differences)
 
 

@@ -30,7 +30,8 @@ from bigjoin.query.query import Query
 from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statement import Statement
 from bigjoin.query.statistics import Statistics
-from bigjoin.rows import Rows
+from bigjoin.rows import Rows, check_relations, cut, flat
+from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.choose import choose
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.frames import write_frame
@@ -97,6 +98,13 @@ class Verbs(ABC):
     def _index_for(self, query: Query) -> Index:
         """Return an index with the relations that a query reads."""
 
+    def _read(self, query: Text, flags: Flags) -> Statement:
+        """Return what a query asks for, if these relations can answer it."""
+        statement = read(query, **flags)
+        if statement.language == "motif":
+            check_relations(statement, self._index_for(statement.query).statistics)
+        return statement
+
     @property
     def spark(self) -> SparkSession:
         """The session that runs queries: the one given, the active one, or a local one that starts now."""
@@ -119,6 +127,7 @@ class Verbs(ABC):
         """Bytes of scratch files that results of `find` hold until `close`."""
         return self._results.bytes
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def count(
         self,
@@ -136,7 +145,7 @@ class Verbs(ABC):
         """
         parallelism(self.spark)  # may start a session, or run a job to ask a cluster: that is not part of the query's time
         started = time.perf_counter()
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         if not statement.counts_as_queries:
             return self._count_rows(statement, run)
@@ -175,6 +184,7 @@ class Verbs(ABC):
         ran = Outcome(number, workers, stats, partial(whole_index, first.index))
         return Count.of(ran, first, asked.strategy, seconds).cut(statement)
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def exists(
         self,
@@ -186,7 +196,7 @@ class Verbs(ABC):
         **flags: Unpack[Flags],
     ) -> bool:
         """Tell whether there is a match; the join stops at the first."""
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         if statement.limit == 0:
             return False
@@ -199,6 +209,7 @@ class Verbs(ABC):
             asked = (self._ask(_witness(block.query), limit=1, **run) for block in statement.blocks)
             return any(self._strategy(one).find(part, held).count() > 0 for one in asked for part in one.parts)
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def find(
         self,
@@ -225,7 +236,7 @@ class Verbs(ABC):
         says how much that is.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        frame = self._answer(read(query, **flags), options, self._results)
+        frame = self._answer(self._read(query, flags), options, self._results)
         self._has_frames = True
         return frame
 
@@ -252,9 +263,9 @@ class Verbs(ABC):
         spark = self.spark  # columns can only be named in a session
         if statement.counted is not None and statement.counts_as_queries:
             run = RunOptions(strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
-            number = int(self.count(statement, **run))
+            number = int(self.count(replace(statement, skip=0, limit=None), **run))
             column = F.lit(Decimal(number) if number >= 1 << 63 else number).alias(statement.counted)
-            return spark.range(1).select(column)
+            return cut(spark.range(1).select(column), statement, options["limit"])
         return Rows(find, self._index_for(statement.query).statistics).of(statement, options["limit"])
 
     def _ask_statement(self, statement: Statement, options: ListOptions) -> _Asked:
@@ -273,6 +284,7 @@ class Verbs(ABC):
             frame = frame.distinct()
         return frame.limit(asked.limit) if asked.limit is not None and (asked.is_distinct or len(frames) > 1) else frame
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def write(
         self,
@@ -294,12 +306,13 @@ class Verbs(ABC):
         target = Path(path)
         check_target(target, lists=factorized)
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         with staging(target) as folder:
             parts, columns = self._write(statement, options, self._strategy, folder, target.suffix.lower(), progress)
             assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)
 
+    @with_known_keywords(flags=Flags)
     def pieces(
         self,
         query: Text,
@@ -320,7 +333,7 @@ class Verbs(ABC):
         combined first, for `deduplicate` or optional atoms, all come at the end.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         if statement.is_query:
             self._ask_statement(statement, options)  # refuse it before anything runs
         folder = common_directory(self.spark, self._index_for(statement.query).path, "found")
@@ -352,11 +365,13 @@ class Verbs(ABC):
         with Held() as held:
             frame = self._answer(statement, options, held, strategy)
             frame = frame.coalesce(1) if statement.order else frame  # the parts of an order stay in it
+            frame = flat(frame) if suffix == ".csv" else frame
             parts, columns = write_frame(frame, folder, suffix)
         if in_pieces:
             publish([file for file, _ in parts], folder)
         return parts, columns
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def explain(
         self,
@@ -373,7 +388,7 @@ class Verbs(ABC):
 
         With `delta`, include the delta queries that keep matches up to date while updates change the relations.
         """
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         asked = self._ask(statement.query, **run)
         stats = self.count(statement, **run).stats if analyze else None
@@ -382,19 +397,27 @@ class Verbs(ABC):
         text.stats = stats
         return text
 
+    @with_known_keywords(flags=Flags)
     def plan(self, query: Text, **flags: Unpack[Flags]) -> Plan:
         """Return the plan for a query; raise QueryError if the query does not fit the relations."""
         plans = []
-        for block in read(query, **flags).everything:
+        for block in self._read(query, flags).everything:
             index = self._index_for(block.query)
             for part in meaning(block.query, index.statistics):
                 plans.append(plan(part))
                 bind(plans[-1], index)
         return plans[0]
 
+    @with_known_keywords(flags=Flags)
+    def flat_columns(self, query: Text, **flags: Unpack[Flags]) -> list[str]:
+        """Return the columns of a query's rows as a CSV file has them: a struct is a column for each of its fields."""
+        statement = self._read(query, flags)
+        return Rows(lambda _: self.spark.range(0), self._index_for(statement.query).statistics).flat_columns(statement)
+
+    @with_known_keywords(flags=Flags)
     def statistics_for(self, query: Text, **flags: Unpack[Flags]) -> Statistics:
         """Return what is known about the relations that a query reads."""
-        return self._index_for(read(query, **flags).query).statistics
+        return self._index_for(self._read(query, flags).query).statistics
 
     def _ask_listed(self, query: Query, options: ListOptions) -> _Asked:
         """Do the same as `_ask` for a query whose matches are listed; refuse heads that make this impossible."""

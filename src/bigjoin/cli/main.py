@@ -26,8 +26,8 @@ def cli() -> None:
 
     QUERY is a name (triangle, 4-clique, diamond, house, 5-clique, ...), a rule such as
     'tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b', a motif such as '(a)-[]->(b); (b)-[]->(a)', or Cypher such as
-    'MATCH (a)-[]->(b) RETURN a, b'. SOURCE is an edge list (.txt .csv .tsv, also .gz), Parquet, or an
-    index directory.
+    'MATCH (a)-[]->(b) RETURN a, b'. SOURCE is an edge list (.txt .csv .tsv .json, also .gz), Parquet, an index
+    directory, or - for standard input.
     """
 
 

@@ -138,8 +138,11 @@ class _Builder:
         return attribute
 
     def _share(self, attribute: str) -> None:
+        """Note that an attribute comes from around this block, and around those in between."""
         if self.outer is not None and attribute in self.outer.reachable:
             self.shared[attribute] = None
+            if attribute not in self.outer.known:
+                self.outer._share(attribute)
 
     @property
     def reachable(self) -> set[str]:
@@ -198,7 +201,7 @@ class _Builder:
         if clause.where is not None or len(clause.patterns) != 1 or self.subpatterns:
             return None
         (path,) = clause.patterns
-        if not _is_plain(path) or path.relationships[0].direction == "either" or len(path.relationships[0].types) > 1:
+        if not _is_plain(path):
             return None
         if sum(atom.optional for atom in self.atoms) >= MAX_OPTIONAL_ATOMS:
             return None
@@ -299,7 +302,7 @@ class _Builder:
             if self.names.kinds.get(other.name) != kind:
                 raise QueryError("a node and a relationship are never equal", compare.span, "compare nodes with nodes")
         if isinstance(left, Constant) and isinstance(right, Constant):
-            raise QueryError("two constants are compared", compare.span, "compare a property")
+            _later("a comparison of two constants", compare.span, "compare a property")
         return Comparison(left, operator.text, right, span=compare.span)
 
     def _operand(self, expression: tree.Expression) -> Operand:
@@ -392,10 +395,7 @@ class _Returned:
         block = self.whole.block()
         skip, limit = self._number(returns.skip, "SKIP") or 0, self._number(returns.limit, "LIMIT")
         if (counted := self._counted(returns)) is not None:
-            if returns.distinct or returns.order:
-                what = "DISTINCT" if returns.distinct else "ORDER BY"
-                raise QueryError(f"{what} has nothing to do with one row", returns.span, "leave it out")
-            return Statement("cypher", text, (block,), counted=counted)
+            return Statement("cypher", text, (block,), counted=counted, skip=skip, limit=limit)
         items = self._items(returns)
         keys = self._keys(returns, items)
         hidden = {name: term for name, (term, _) in keys.items() if name not in items}

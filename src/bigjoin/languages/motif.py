@@ -91,8 +91,10 @@ class WrittenEdge:
 
 
 def is_motif(text: str) -> bool:
-    """Tell whether a text looks like a motif rather than a rule: it begins with a vertex, or a negated term."""
-    return re.match(r"\s*[;!\s]*\(", text) is not None
+    """Tell whether a text looks like a motif rather than a rule: it begins with a vertex, or has arrows and no head."""
+    if re.match(r"\s*[;!\s]*\(|\s*not\s*\(", text, re.IGNORECASE):
+        return True
+    return re.search(r":=|:-", text) is None and re.search(r"\]\s*->?|-\s*\[|\w\s*->\s*\w|\w\s*--", text) is not None
 
 
 def parse(text: str, *, members: str | None = None, distinct_rows: str | None = None) -> Statement:
@@ -198,7 +200,8 @@ def _walks(edge: WrittenEdge, scope: _Scope) -> Statement:
             constants = (("_hop", hops), ("_pattern", spelled), ("_direction", direction))
             block = _block(terms, (), scope, constants)
             blocks.append(block)
-            columns |= dict.fromkeys((*(element.name for element in block.elements), "_hop", "_pattern", "_direction"))
+            shown = (element.name for element in block.elements if not element.hidden)
+            columns |= dict.fromkeys((*shown, "_hop", "_pattern", "_direction"))
     return Statement("motif", scope.text, tuple(blocks), columns=tuple(columns), order=(SortKey("_hop"), SortKey("_direction")))
 
 
@@ -212,7 +215,7 @@ def _lengths(hops: Hops) -> tuple[int, int]:
     if high < low:
         raise QueryError(f"there is no number of hops from {low} to {high}", hops.span, f"write *{high}..{low}")
     if high > MAX_HOPS:
-        raise QueryError(f"a motif can have at most {MAX_HOPS} hops", hops.span)
+        raise QueryError(f"a motif can have at most {MAX_HOPS} hops", hops.span, f"write *{MAX_HOPS} or less")
     return low, high
 
 
@@ -357,10 +360,13 @@ def _directed(
     constants: tuple[tuple[str, str | int], ...] = ()
     if undirected:
         constants = (("_pattern", undirected[-1].arrow(choice[-1])), ("_direction", choice[-1]))
-    again = tuple(i for i, term in enumerate(terms) if chosen.get(id(term)) == "in" and term is not undirected[-1])
+    places = [i for i, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.undirected]
+    last = max((i for i, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.negated), default=-1)
+    before = [i for i in places if i < last]  # the columns tell the direction of the last of these when duplicates are removed
+    again = tuple(i for i in before[:-1] if chosen[id(terms[i])] == "in")
     block = _block(plain, again, scope, constants)
     rank = {name.casefold(): i for i, name in enumerate(columns)}
-    return replace(block, elements=tuple(sorted(block.elements, key=lambda element: rank[element.name.casefold()])))
+    return replace(block, elements=tuple(sorted(block.elements, key=lambda e: rank.get(e.name.casefold(), len(rank)))))
 
 
 def _block(
@@ -413,10 +419,10 @@ def _block(
         elif place in again and once:
             atoms.append(_edge(replace(term.reversed, negated=True), (dst, src), attributes, scope, once=False))
     names = _shown(element.name for element in elements.values())
-    shown = tuple(element for element in elements.values() if element.name in names)
-    head = tuple(element.attribute for element in shown)
+    known = tuple(replace(element, hidden=element.name not in names) for element in elements.values())
+    head = tuple(element.attribute for element in known if not element.hidden)
     query = Query("motif", head, tuple(atoms), tuple(filters), cross_product=True)
-    return Block(query, elements=shown, constants=constants)
+    return Block(query, elements=known, constants=constants)
 
 
 def _edge(term: EdgeTerm, ends: tuple[str, str], attributes: dict[str, str], scope: _Scope, *, once: bool) -> Atom:
@@ -462,18 +468,35 @@ def _syntax_error(text: str, error: UnexpectedInput) -> QueryError:
 def _hint(text: str, at: int) -> str:
     rest, before = text[at:], text[:at]
     term = re.split(r";", before)[-1] + re.split(r";", rest)[0]
-    if re.match(r"\s*;", text):
-        return "begin with a term, not with ';'"
-    if re.search(r"-->|<--|\)--\(", term):
-        return "an edge has brackets: (a)-[]->(b)"
-    if ":" in term:
-        return "motifs have no labels or types: use Cypher, MATCH (a:person)-[e:pays]->(b) RETURN a, or a rule"
-    if "{" in term:
-        return 'motifs have no properties: filter the result, or write where="a.age > 30"'
+    for pattern, hint in _SLIPS:
+        if re.search(pattern, term if "^" not in pattern else text, re.IGNORECASE):
+            return hint
+    if re.match(r"\s*;", rest) and before.rstrip().endswith(";"):
+        return "write one ';' between two terms"
     if rest.startswith(","):
         return "separate terms with ';'"
     if re.match(r"\s*[-<]", rest) and before.rstrip().endswith(")"):
         return "a term has one edge: write (a)-[]->(b); (b)-[]->(c)"
+    if re.match(r"\s*\(", rest) and re.search(r";\s*;\s*$", before):
+        return "write one ';' between two terms"
     if re.match(r"\s*\(", rest):
         return "separate terms with ';'"
     return f"for example {EXAMPLE}"
+
+
+_SLIPS = (
+    (r"^\s*;", "begin with a term, not with ';'"),
+    (r"\{", 'motifs have no properties: filter the result, or write where="a.age > 30"'),
+    (r":=|:-|\w\([^()]*,[^()]*\)", "this mixes a rule and a motif: write q(a, b) := edge(a, b), or (a)-[]->(b)"),
+    (r"\w:\w|:\w", "motifs have no labels or types: use Cypher, MATCH (a:person)-[e:pays]->(b) RETURN a, or a rule"),
+    (r"\breturn\b", "that is Cypher: begin with MATCH, as in MATCH (a)-[]->(b) RETURN a"),
+    (r"\bwhere\b|\)\s*and\b|^[^;]*;[^;(]*\w\s*[<>=]+\s*\w", 'conditions are no terms: write where="a.age > b.age" (--where)'),
+    (r"\w\s*(<|<=|>|>=|=|!=|<>)\s*\w", 'conditions are no terms: write where="a.age > b.age" (--where)'),
+    (r"\bnot\b", "write ! before a term that must not hold, as in !(a)-[]->(b)"),
+    (r"\(\s*\(", "leave out the parentheses around a term"),
+    (r"-->|<--|\)\s*--\s*\(|\)\s*-\s*>?\s*\(|\)\s*<-\s*\(|-\w+-", "an edge has brackets: (a)-[]->(b)"),
+    (r"^\s*\w+\s*\)|^[^();]*[\w\]]\s*<?-|->\s*\w|-\s*\w+\s*(;|$)|-\[[^]]*\]->?\s*\w", "a vertex has parentheses: (a)-[]->(b)"),
+    (r"\[[^\]]*$", "a bracket is not closed: (a)-[e]->(b)"),
+    (r"\([^)]*$", "a parenthesis is not closed: (a)-[e]->(b)"),
+)
+"""What people write instead of a motif, and what to tell them; with ^ in it, a pattern is about the whole text."""

@@ -28,6 +28,8 @@ class Element:
     """The attributes of its ends, if it is an edge."""
     distinct: bool = False
     """Whether equal rows of the table it comes from count once: a later negated term removes duplicates."""
+    hidden: bool = False
+    """Whether it is no column, but still has to be in the table, as often as it is there."""
 
     @property
     def is_vertex(self) -> bool:
@@ -138,9 +140,9 @@ class Statement:
         return not any(block.subpatterns for block in self.blocks)
 
     def cut(self, rows: int) -> int:
-        """Return how many of so many rows are left after SKIP and LIMIT; a count(*) is about all of them."""
+        """Return how many of so many rows are left after SKIP and LIMIT; those of a count(*) are about its one row."""
         if self.counted is not None:
-            return rows
+            return rows if not self.skip and self.limit != 0 else 0
         left = max(0, rows - self.skip)
         return left if self.limit is None else min(left, self.limit)
 

@@ -117,6 +117,9 @@ def check(text: str, query: Query, drawn: Drawn, find: Find, report: Report) -> 
         else:
             report.differences.append(f"{shown}: {error}")
         return
+    except Exception as error:
+        report.differences.append(f"{shown}: {error!r}")
+        return
     report.compared += 1
     if Counter(rows) != Counter(wanted):
         more, less = Counter(rows) - Counter(wanted), Counter(wanted) - Counter(rows)

@@ -57,6 +57,9 @@ def check(pattern: str, graph, find: Find, report: Report) -> None:
         else:
             report.differences.append(f"{pattern!r} on {graph}: {error}")
         return
+    except Exception as error:
+        report.differences.append(f"{pattern!r} on {graph}: {error!r}")
+        return
     if wanted is None:
         report.differences.append(f"{pattern!r} is not refused")
         return

@@ -79,7 +79,8 @@ def answered(statement: Statement, index: Index, way: str) -> tuple[list[str], l
     """The columns and rows of a statement that is no motif, in order if it asks for one."""
     (block,) = statement.blocks
     if statement.counted is not None:
-        return [statement.counted], [(len(_joined_rows(block, {}, index, way)),)]
+        number_of_rows = [(len(_joined_rows(block, {}, index, way)),)]
+        return [statement.counted], number_of_rows[statement.skip :][: statement.limit]
     if block.subpatterns:
         wanted = {term: f"c{i}" for i, term in enumerate(dict.fromkeys(statement.head))}
         named = list(zip(statement.head, statement.names, strict=True))
@@ -102,7 +103,7 @@ def _joined_rows(block: Block, wanted: dict[Term, str], index: Index, way: str) 
     needed = dict(wanted)
     for sub in block.subpatterns:
         for attribute in sub.shared:
-            needed.setdefault(attribute, f"k{len(needed)}")
+            needed.setdefault(attribute, f"{attribute} that is shared")
     own = _bound(block)
     mine = {term: name for term, name in needed.items() if attribute_of(term) in own}
     mine = mine or {block.query.attributes[0]: "k"}

@@ -12,6 +12,7 @@ LIBRARY = ROOT / "src" / "bigjoin"
 MODULES = {path.relative_to(LIBRARY): ast.parse(path.read_text()) for path in LIBRARY.rglob("*.py")}
 
 JSON_LIKE = {
+    "answers.py": "the stats of a run, which users read",
     "cli/options.py": "answers that --json prints",
     "explain.py": "the stats of a run, shown as a table",
     "index/manifest_file.py": "where a manifest's JSON is read and written",

@@ -27,12 +27,12 @@ from bigjoin.errors import (
 )
 
 if TYPE_CHECKING:
+    from bigjoin.answers import Count, Explanation
     from bigjoin.graph import Graph
     from bigjoin.indexing import build_index
     from bigjoin.relations import Relations, join
     from bigjoin.streaming.batches import StreamError
     from bigjoin.streaming.epoch import Epoch
-    from bigjoin.verbs import Count, Explanation
 
 __version__ = "0.1.0"
 __all__ = [
@@ -61,9 +61,9 @@ __all__ = [
 ]
 
 _IMPORTED_ON_USE = {
-    "Count": "bigjoin.verbs",
+    "Count": "bigjoin.answers",
     "Epoch": "bigjoin.streaming.epoch",
-    "Explanation": "bigjoin.verbs",
+    "Explanation": "bigjoin.answers",
     "Graph": "bigjoin.graph",
     "Relations": "bigjoin.relations",
     "StreamError": "bigjoin.streaming.batches",

@@ -22,7 +22,7 @@ from bigjoin.errors import BigjoinError, SourceError, did_you_mean
 from bigjoin.graph import Graph
 from bigjoin.languages import motif
 from bigjoin.query.query import Query
-from bigjoin.query.statement import Block, Element
+from bigjoin.query.statement import Element, QueryBlock
 from bigjoin.query.terms import Property, Term
 from bigjoin.rows import Rows
 from bigjoin.spark.failures import with_plain_errors
@@ -314,7 +314,7 @@ class _FrameRows(Rows):
 
     source: _Source
 
-    def _structs(self, block: Block) -> DataFrame:
+    def _structs(self, block: QueryBlock) -> DataFrame:
         """Return the rows of a motif: a struct for each named element."""
         names: dict[Term, str] = {}
 

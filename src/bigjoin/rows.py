@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from bigjoin.errors import QueryError
 from bigjoin.query.query import Query
 from bigjoin.query.spelled_out import edge_relations
-from bigjoin.query.statement import Block, Element, Statement, Subpattern
+from bigjoin.query.statement import Element, QueryBlock, Statement, Subpattern
 from bigjoin.query.statistics import VERTEX, Statistics
 from bigjoin.query.terms import Property, Term, attribute_of
 
@@ -55,7 +55,7 @@ class Rows:
             found += [f"{name}.{field}" for field in fields] or [name]
         return found
 
-    def _columns(self, block: Block, statement: Statement) -> DataFrame:
+    def _columns(self, block: QueryBlock, statement: Statement) -> DataFrame:
         """Return the rows of a block with the columns that a user sees, and those that rows are sorted by."""
         if statement.language == "motif":
             frame = self._structs(block)
@@ -69,7 +69,7 @@ class Rows:
         named = zip(statement.head, statement.names, strict=True)
         return frame.select(*(F.col(wanted[term]).alias(name) for term, name in named)) if statement.head else frame
 
-    def _structs(self, block: Block) -> DataFrame:
+    def _structs(self, block: QueryBlock) -> DataFrame:
         """Return the rows of a motif: a struct for each named element, with all its properties."""
         names: dict[Term, str] = {}
         structs = []
@@ -93,7 +93,7 @@ class Rows:
         known = {} if rows is None else self.statistics.properties.get(rows.domains[-1], {})
         return [*ends, *((name, Property(element.attribute, name)) for name in known if name not in ("src", "dst"))]
 
-    def _block(self, block: Block, wanted: Mapping[Term, str], keys: Mapping[str, str]) -> DataFrame:
+    def _block(self, block: QueryBlock, wanted: Mapping[Term, str], keys: Mapping[str, str]) -> DataFrame:
         """Return the rows of a block, with the columns that are wanted of it and its optional patterns.
 
         `keys` are the columns of attributes that are shared, the same throughout a statement.

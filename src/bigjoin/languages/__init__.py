@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 from bigjoin.errors import QueryError, Span
 from bigjoin.languages import datalog, motif, named
 from bigjoin.query.query import Comparison, Query, validate
-from bigjoin.query.statement import Block, Language, Statement
+from bigjoin.query.statement import Language, QueryBlock, Statement
 from bigjoin.query.terms import Constant, Operand, Value
 
 
@@ -114,7 +114,7 @@ def _refined(statement: Statement, flags: Flags) -> Statement:
             "'select' adds columns to a rule", hint="a motif has all properties in its structs; in Cypher, RETURN them"
         )
 
-    def refined(block: Block) -> Block:
+    def refined(block: QueryBlock) -> QueryBlock:
         return replace(block, query=refine(block.query, **flags))
 
     return replace(statement, blocks=tuple(map(refined, statement.blocks)))

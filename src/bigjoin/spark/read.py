@@ -19,10 +19,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError, warn_of_reading
 from bigjoin.ingest.columns import property_type
+from bigjoin.ingest.heading import Heading
 from bigjoin.ingest.json_lines import JSON_SUFFIXES
 from bigjoin.ingest.scan import Scan, ScannedChunk, ScannedTable, gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, choose, typed_columns
-from bigjoin.ingest.text import Fault, Findings, Heading, TextSplit, unreadable
+from bigjoin.ingest.text import Fault, Findings, TextSplit, unreadable
 from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
 from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.spark.tasks import decode, encode, freeze_modules

@@ -102,6 +102,9 @@ class Drawn:
 
 def check(text: str, query: Query, drawn: Drawn, find: Find, report: Report) -> None:
     """Compare one text on one graph."""
+    if drawn.kind == "types" and _relationships(query) & {operand[1] for operand in query.returns if operand[0] == "variable"}:
+        report.skipped["ids of relationships, which differ between a type and all of them"] += 1
+        return
     wanted = answer(query, drawn.graph, **drawn.options)
     shown = f"{text!r} {query.parameters or ''} on {drawn}"
     try:
@@ -131,6 +134,11 @@ def check(text: str, query: Query, drawn: Drawn, find: Find, report: Report) -> 
     for places in [[place for place, _ in query.order]]:
         if [[row[p] for p in places] for row in rows] != [[row[p] for p in places] for row in wanted]:
             report.differences.append(f"{shown}: not in order")
+
+
+def _relationships(query: Query) -> set[str]:
+    patterns = [pattern for _, patterns, _ in query.clauses for pattern in patterns]
+    return {relationship[0] for pattern in patterns for relationship in pattern[1::2]} - {None}
 
 
 def without_spark(drawn: Drawn, path: Path, way: str) -> Find:

@@ -16,7 +16,7 @@ from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
 from bigjoin.planner import count_plan, meaning, plan
 from bigjoin.query.query import Query
-from bigjoin.query.statement import Block, Statement, Subpattern
+from bigjoin.query.statement import QueryBlock, Statement, Subpattern
 from bigjoin.query.terms import Property, Term, attribute_of
 from tests.dataflow import Balanced, Simulated
 from tests.executions import decoded, listed, on_batches, total
@@ -98,7 +98,7 @@ def answered(statement: Statement, index: Index, way: str) -> tuple[list[str], l
     return columns, [tuple(row[column] for column in columns) for row in rows]
 
 
-def _joined_rows(block: Block, wanted: dict[Term, str], index: Index, way: str) -> list[dict]:
+def _joined_rows(block: QueryBlock, wanted: dict[Term, str], index: Index, way: str) -> list[dict]:
     """The rows of a block with the terms that are wanted, those of optional patterns as well."""
     needed = dict(wanted)
     for sub in block.subpatterns:
@@ -131,7 +131,7 @@ def _after(rows: list[dict], sub: Subpattern, needed: dict[Term, str], index: In
             yield row
 
 
-def _bound(block: Block) -> set[str]:
+def _bound(block: QueryBlock) -> set[str]:
     return {a for atom in block.query.atoms if not atom.negated for a in atom.attributes}
 
 

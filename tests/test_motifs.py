@@ -23,6 +23,7 @@ from bigjoin.errors import BigjoinError, QueryError, SourceError
 from bigjoin.graphframes import GraphFrame
 from bigjoin.indexing import build_index
 from bigjoin.languages import motif, read
+from bigjoin.languages.motif_terms import is_motif
 from tests.drawn_motifs import Report, check, collected, drawn, expected, frames, in_spark
 from tests.oracles.motif_table import EDGES, EMPTY, ERRORS, SAME, TABLE, VERTICES, written
 from tests.oracles.motifs import interpret
@@ -418,7 +419,7 @@ def test_random_mistakes_have_a_message():
         place = random.randrange(len(text)) if text else 0
         slip = random.choice(["", text[place : place + 1] * 2, random.choice(";:,{}-<>[]()!*. x")])
         wrong = text[:place] + slip + text[place + 1 :]
-        if not motif.is_motif(wrong):
+        if not is_motif(wrong):
             continue
         message = refusal(wrong)
         if message is None:

@@ -232,7 +232,7 @@ def test_columns_that_are_not_there_are_refused(tmp_path, columns, message, form
 
 
 def test_more_names_than_columns_are_refused(tmp_path):
-    with pytest.raises(SourceError, match=r"3 columns are named, and the first line of .* has 2"):
+    with pytest.raises(SourceError, match=r"3 columns are named, src, dst, weight, and the first line of .* has 2"):
         open_edges(written(tmp_path / "edges.txt", "1 2\n"), columns=["src", "dst", "weight"])
 
 

@@ -27,6 +27,13 @@ def parsed(question: Question, spelling: str) -> Query:
     return parse(spelling, **question.options)
 
 
+def ruled(question: Question, spelling: str) -> Query:
+    """The query as a rule: patterns leave open what only a source decides, and their first spelling is a rule."""
+    query = parsed(question, spelling)
+    is_pattern = any(atom.pattern is not None for atom in query.atoms)
+    return parsed(question, next(iter(question.spellings.values()))) if is_pattern else query
+
+
 @dataclass(eq=False)
 class Contents:
     """The content of a source: tuples by relation, and properties by domain, column and value."""
@@ -150,6 +157,8 @@ def asked_of(query: Query, known: Contents) -> Asked:
             to = dict(zip(meaning.head, atom.attributes, strict=True))
             atoms += [(part.relation, tuple(to[a] for a in part.attributes), False) for part in meaning.atoms]
             continue
+        if name == VERTEX and name not in relations:
+            relations[name], types[name] = {(id_,) for id_ in known.ids}, [next(iter(types.values()))[0]]
         if atom.columns:
             at = [known.columns[name].index(column) for column in atom.columns]
             name = f"{name}({','.join(atom.columns)})"
@@ -171,7 +180,10 @@ def asked_of(query: Query, known: Contents) -> Asked:
             return ("property", operand.attribute, operand.name)
         return attribute_of(operand)
 
-    filters = [(side(f.left), f.op, side(f.right)) for f in query.filters if f.left not in constants]
+    filters = [(side(f.left), f.op, side(f.right)) for f in query.filters if f.left not in constants and not f.also]
+    for f in (f for f in query.filters if f.also):
+        left, right = zip(*f.pairs, strict=True)
+        filters.append((("tuple", *left), f.op, ("tuple", *right)))
     own = [name for _, names in optional for name in names if isinstance(name, str) and name not in bound]
     more = {"domains": domains, "properties": known.properties, "optional": optional, "symmetric": known.symmetric}
     return Asked(relations, (*query.attributes, *dict.fromkeys(own)), atoms, filters, more, types)

@@ -196,7 +196,13 @@ def killed_while_counting(folder, victim, *, patience=120.0):
     """Count something that takes long, kill a process below it, and return what the command says."""
     edges = "".join(f"{a} {b}\n" for a in range(1, 420) for b in range(a))
     (folder / "edges.txt").write_text(edges)
-    command = [str(BIGJOIN), "count", "q(a,b,c,d,e) := edge(a,b), edge(b,c), edge(c,d), edge(d,e), edge(e,a)", "edges.txt"]
+    command = [
+        str(BIGJOIN),
+        "count",
+        "--quiet",
+        "q(a,b,c,d,e) := edge(a,b), edge(b,c), edge(c,d), edge(d,e), edge(e,a)",
+        "edges.txt",
+    ]
     environment = {**os.environ, "BIGJOIN_CACHE": str(folder / "cache")}
     options = ["--undirected", "--distinct", "--master", "local[2]"]
     client = subprocess.Popen(

@@ -103,7 +103,7 @@ def test_odd_paths(tmp_path, name):
     ],
 )
 def test_ids_come_back_as_they_were(tmp_path, name, content, wanted):
-    opened = open_edges(written(tmp_path / name, content))
+    opened = open_edges(written(tmp_path / name, content), header=False)
     assert rows_of(opened) == wanted
     assert (opened.span is None) == isinstance(wanted[0][0], str)
 
@@ -174,8 +174,9 @@ def test_further_columns_without_titles(tmp_path, monkeypatch, content, kind, va
 @pytest.mark.parametrize(("name", "separator"), [("edges.txt", " "), ("edges.csv", ",")])
 def test_titles_that_are_guessed_are_told(tmp_path, name, separator):
     titles = f"FromNodeId{separator}ToNodeId"
-    with pytest.warns(UserWarning, match=f"the first line, '{titles}', is taken for column titles"):
-        opened = open_edges(written(tmp_path / name, f"# x\n{titles}\n1{separator}2\n"))
+    opened = open_edges(written(tmp_path / name, f"# x\n{titles}\n1{separator}2\n"))
+    assert opened.reading.judged == titles
+    assert opened.reading.is_guess
     assert opened.keys == ("FromNodeId", "ToNodeId")
     assert rows_of(opened) == [(1, 2)]
 
@@ -187,8 +188,10 @@ def test_only_the_first_line_is_a_line_of_titles(tmp_path):
 
 def test_titles_that_are_missing_or_taken_become_places(tmp_path):
     source = written(tmp_path / "edges.csv", "node,node,,x,x,dst\n1,2,3,4,5,6\n")
-    with pytest.warns(UserWarning, match="is taken for column titles"), pytest.warns(match="column 'dst' is left out: another"):
-        opened = open_edges(source)
+    with pytest.raises(SourceError, match=r"has 6 columns, and none is called src or dst: node, c2, c3, x, c5, dst"):
+        open_edges(source)
+    with pytest.warns(match="column 'dst' is left out: another"):
+        opened = open_edges(source, src=1, dst=2)
     assert types_of(opened).keys() == {"src", "dst", "c3", "x", "c5"}
     assert rows_of(opened) == [(1, 2, 3, 4, 5)]
 
@@ -229,7 +232,7 @@ def test_columns_that_are_not_there_are_refused(tmp_path, columns, message, form
 
 
 def test_more_names_than_columns_are_refused(tmp_path):
-    with pytest.raises(SourceError, match=r"3 columns are named, and the first line of .* has 2"):
+    with pytest.raises(SourceError, match=r"3 columns are named, src, dst, weight, and the first line of .* has 2"):
         open_edges(written(tmp_path / "edges.txt", "1 2\n"), columns=["src", "dst", "weight"])
 
 
@@ -238,8 +241,8 @@ def test_more_names_than_columns_are_refused(tmp_path):
     [
         ("edges.txt", "", "has no edges: it is empty, or holds only comments"),
         ("edges.txt", "# nothing\n\n", "has no edges: it is empty, or holds only comments"),
-        ("edges.csv", "src,dst\n", "has no edges: nothing follows its column titles"),
-        ("edges.csv.gz", gzip.compress(b"src,dst\n# x\n"), "has no edges: nothing follows its column titles"),
+        ("edges.csv", "src,dst\n", "has no edges: nothing follows its header"),
+        ("edges.csv.gz", gzip.compress(b"src,dst\n# x\n"), "has no edges: nothing follows its header"),
         (
             "edges.txt",
             "1 2\n3\n4 5\n",
@@ -252,12 +255,16 @@ def test_more_names_than_columns_are_refused(tmp_path):
         (
             "edges.txt",
             "é a\nü a\n".encode("latin-1"),
-            "2 lines of .* are not UTF-8 text, the first is line 1: convert the file",
+            "2 lines of .* are not UTF-8 text, the first is line 1: say which encoding the file has, as in --encoding latin-1",
         ),
         ("edges.txt", b"1 2 \xff\n3 4\n", "1 lines of .* are not UTF-8 text"),
-        ("edges.csv", "src,dst\n1,2\n\n# x\n3,4,5\n6,7,8\n", r"line 5 of .* more fields than there are titles \(2\): '3,4,5'"),
-        ("edges.csv", "src,dst,name\r\n1,2,a\r\n3,4,b, c\r\n", r"line 3 of .* there are titles \(3\): '3,4,b, c'"),
-        ("edges.csv", 'src,dst,n\r1,2,"a,b"\r3,4,",",x', r"line 3 of .* there are titles \(3\)"),
+        (
+            "edges.csv",
+            "src,dst\n1,2\n\n# x\n3,4,5\n6,7,8\n",
+            r"line 5 of .* more fields than there are names in the header \(2\): '3,4,5'",
+        ),
+        ("edges.csv", "src,dst,name\r\n1,2,a\r\n3,4,b, c\r\n", r"line 3 of .* there are names in the header \(3\): '3,4,b, c'"),
+        ("edges.csv", 'src,dst,n\r1,2,"a,b"\r3,4,",",x', r"line 3 of .* there are names in the header \(3\)"),
         ("edges.tsv", "1\t2\t3\n1\t2\t3\t\t \n1\t2\t\t\t4", r"line 3 of .* fields in its first line \(3\)"),
         ("edges.txt", "\ufeff1 2\n1 3\n1 4 0.5\n", r"line 3 of .* fields in its first line \(2\): '1 4 0\.5'"),
         ("edges.txt.gz", gzip.compress(b"1 2\n" * 500 + b"1 2 3"), r"line 501 of .* fields in its first line \(2\)"),
@@ -266,7 +273,7 @@ def test_more_names_than_columns_are_refused(tmp_path):
         ("edges.csv", 'src,dst,"n\n1,2,3"\n', r"does not close in its line, .*, 'src,dst,\"n' \(line 1\)"),
         ("edges.csv", 'src,dst,n\n1,2,"a,b" c\n', r"or not at the end of its field, '1,2,\"a,b\" c' \(line 2\)"),
         ("edges.txt", "1 2\n1 3\0\n", "has a zero byte in line 2: it is no text, or not UTF-8"),
-        ("edges.txt", "1 2\n1 3\n".encode("utf-16-le"), "has a zero byte in line 1"),
+        ("edges.txt", "1 2\n1 3\n".encode("utf-16-le"), "is UTF-16-LE text: read it with --encoding utf-16-le"),
         ("edges.txt.gz", gzip.compress(b"1 2\n" * 500)[:-4], "cannot be read: Unexpected end of input"),
         ("edges.txt.bz2", bz2.compress(b"1 2\n" * 500)[:-4], "cannot be read: Unexpected end of input"),
         ("edges.deflate", zlib.compress(b"1 2\n" * 500)[:-4], "cannot be read: Unexpected end of input"),
@@ -330,7 +337,7 @@ def test_a_file_that_changes_between_opening_and_reading_is_noticed(tmp_path):
         ("ID,age\n1,5\n", ("ID",), ["id", "age"], [(1, 5)]),
         ("age,Node\n5,ann\n", ("Node",), ["id", "age"], [("ann", 5)]),
         ("ann lee,5\nbob,\n", ("c1",), ["id", "c2"], [("ann lee", 5), ("bob", None)]),
-        ("ann\nbob\n", ("c1",), ["id"], [("ann",), ("bob",)]),
+        ("person\nbob\n", ("person",), ["id"], [("bob",)]),
         ("vertex\nann lee\n", ("vertex",), ["id"], [("ann lee",)]),
     ],
 )
@@ -343,9 +350,12 @@ def test_vertices(tmp_path, content, keys, names, rows):
 
 
 def test_titles_above_numbers_and_lines_without_id(tmp_path):
-    with pytest.warns(UserWarning, match="is taken for column titles"):
-        opened = open_vertices(written(tmp_path / "people.csv", "account,age\nA1,35\n"))
+    source = written(tmp_path / "people.csv", "account,age\nA1,35\n")
+    with pytest.raises(SourceError, match=r"2 columns, and none is called id: account, age; say which it is: --id account"):
+        open_vertices(source)
+    opened = open_vertices(source, id="account")
     assert rows_of(opened) == [("A1", 35)]
+    assert not opened.reading.is_guess
     with pytest.raises(SourceError, match=r"1 of 2 lines of .* have no id, for example ',7'"):
         open_vertices(written(tmp_path / "people.csv", "id,age\n1,5\n,7\n"))
     with pytest.raises(SourceError, match="has no vertices: it is empty"):
@@ -392,14 +402,18 @@ def obvious(name: str, content: str) -> list[tuple] | str:
     if not lines:
         return "has no edges"
     if separator is not None and separator not in lines[0].strip(BLANKS):
-        separator = None
+        separator = "\t" if "\t" in lines[0].strip(BLANKS) else None
     blanks = BLANKS.replace(separator, "") if separator else BLANKS
     table = [obvious_fields(line.strip(blanks), separator) for line in lines]
     titles = [title.lower() for title in table[0]]
     named = "src" in titles and "dst" in titles
     places = (titles.index("src"), titles.index("dst")) if named else (0, 1)
     words = all(re.fullmatch(r"[^\W\d][\w .-]*", title) for title in table[0][:2])
-    titled = named or (words and len(table) > 1 and all(re.fullmatch(r"[+-]?\d+", f) for f in table[1][:2]))
+    above = len(table) > 1 and all(re.fullmatch(r"[+-]?\d+", f) for f in table[1][:2])
+    is_data = any(re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", title) for title in table[0]) or not all(table[0][:2])
+    titled = named or (not is_data and (suffix != "txt" or (words and above)))
+    if titled and not named and len(table[0]) != 2:
+        return rf"has {len(table[0])} columns?,"
     width = len(table[0])
     rows = table[1:] if titled else table
     if not rows:
@@ -445,7 +459,7 @@ def files(draw):
     return f"edges.{suffix}", draw(st.sampled_from(["", "\ufeff"])) + ends.join(lines) + draw(st.sampled_from(["", ends]))
 
 
-@pytest.mark.filterwarnings("ignore:.*is taken for column titles", "ignore:.*is left out")
+@pytest.mark.filterwarnings("ignore:.*is left out")
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files(), st.sampled_from([1, 5, 20, 2**24]), st.sampled_from([1, 3, 2**16]), st.booleans())
 def test_any_text_is_read_as_the_obvious_reader_reads_it(tmp_path, file, split, batch, packed):
@@ -593,7 +607,7 @@ def test_uuids_in_slices_and_among_nulls(tmp_path):
         ({"src": [1], "dst": [[1]]}, "column 'dst' of .* is list<.*; ids are .*: cast it"),
         ({"src": [1], "dst": ["x"]}, r"columns 'src' and 'dst' of .* differ in type \(int64, string\): cast one of them"),
         ({"src": [datetime(2024, 1, 1)], "dst": [datetime(2024, 1, 1, tzinfo=UTC)]}, "differ in type"),
-        ({"only": [1]}, r"has 1 column\(s\); edges need two, src and dst"),
+        ({"only": [1]}, "has 1 column, 'only'; edges need two, src and dst"),
         ({"src": pa.array([2**64 - 1], pa.uint64()), "dst": [1]}, f"holds {2**64 - 1}, beyond signed 64 bits: cast it to text"),
     ],
 )

@@ -12,6 +12,7 @@ LIBRARY = ROOT / "src" / "bigjoin"
 MODULES = {path.relative_to(LIBRARY): ast.parse(path.read_text()) for path in LIBRARY.rglob("*.py")}
 
 JSON_LIKE = {
+    "answers.py": "the stats of a run, which users read",
     "cli/options.py": "answers that --json prints",
     "explain.py": "the stats of a run, shown as a table",
     "index/manifest_file.py": "where a manifest's JSON is read and written",
@@ -20,7 +21,6 @@ JSON_LIKE = {
     "spark/rounds.py": "the stats of a run",
     "spark/shared.py": "the stats of a run",
     "spark/strategy.py": "the stats of a run",
-    "verbs.py": "the stats of a run, which users read",
 }
 """Where `dict[str, Any]` stands, and what for; everything else has types of its own."""
 

@@ -495,7 +495,7 @@ def test_receipts_of_stages_travel_as_json(receipt):
 
 
 def test_what_holds_no_rows_is_refused(tmp_path):
-    with pytest.raises(BigjoinError, match="edges is a int; give a DataFrame, an Arrow table, a pandas frame or a path"):
+    with pytest.raises(BigjoinError, match="edges is a int; give a DataFrame, an Arrow table, a pandas frame, a list"):
         build_index(7, tmp_path / "index")
 
 

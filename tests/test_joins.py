@@ -211,7 +211,7 @@ def test_what_is_no_table_is_refused():
     for rows, message in [
         (pa.table([[1], [2]], names=["x", "x"]), "has two columns called 'x'"),
         (pa.table({}), "has no columns"),
-        ([1, 2], "is a list; give a DataFrame"),
+        ([1, 2], "the list holds 1, and a row is a tuple"),
     ]:
         with pytest.raises(BigjoinError, match=message):
             Relations({"r": rows}).plan("q(a) := r(a, b)")

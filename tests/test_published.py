@@ -163,8 +163,7 @@ def test_payments_with_properties_as_duckdb_counts_them(spark, shared_data, tmp_
     folder = shared_data / "temporal" / "amlsim-20K-cycle200"
     payments, nodes = folder / "transactions.csv", folder / "nodes.csv"
     columns = ["sourceNodeId", "targetNodeId", "value", "time"]
-    with pytest.warns(UserWarning, match="is taken for column titles"):
-        index = build_index({"pays": payments}, tmp_path / "index", vertices=nodes, columns=columns, shards=2)
+    index = build_index({"pays": payments}, tmp_path / "index", vertices=nodes, id="nodeid", columns=columns, shards=2)
     connection = duckdb.connect()
     names = "sourceNodeId AS src, targetNodeId AS dst, value, time"
     connection.execute(f"CREATE TABLE pays AS SELECT {names} FROM read_csv('{payments}')")

@@ -276,7 +276,15 @@ def test_head_ends_the_search_quietly(tmp_path, strategy):
     """The result has 400 million rows, some eight gigabytes of text: nobody could wait for all of them."""
     (tmp_path / "hub.txt").write_text("".join(f"{i} 0\n" for i in range(1, 20_001)))
     process = bigjoin(
-        "find", PAIRS, "hub.txt", "--strategy", strategy, cwd=tmp_path, scratch=tmp_path / "tmp", stderr=subprocess.PIPE
+        "find",
+        PAIRS,
+        "hub.txt",
+        "--quiet",
+        "--strategy",
+        strategy,
+        cwd=tmp_path,
+        scratch=tmp_path / "tmp",
+        stderr=subprocess.PIPE,
     )
     lines = [line.decode().strip() for line in islice(process.stdout, 3)]
     assert lines[0] == "a,b,c"
@@ -305,7 +313,7 @@ def test_a_reader_that_goes_before_there_is_a_row_ends_the_search_too(tmp_path):
     """No row is ever found, so no write tells."""
     (tmp_path / "hub.txt").write_text("".join(f"{i} 0\n" for i in range(1, 3001)))
     query = "q(a,b,c,d) := edge(a,b), edge(c,b), edge(d,b), a < 0, c < d"
-    process = bigjoin("find", query, "hub.txt", cwd=tmp_path, scratch=tmp_path / "tmp", stderr=subprocess.PIPE)
+    process = bigjoin("find", query, "hub.txt", "--quiet", cwd=tmp_path, scratch=tmp_path / "tmp", stderr=subprocess.PIPE)
     process.stdout.close()
     assert process.wait(timeout=200) == 0
     assert process.stderr.read() == b""

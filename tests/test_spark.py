@@ -78,7 +78,7 @@ def test_odd_paths(spark, tmp_path, name):
     ],
 )
 def test_ids_come_back_as_they_were(spark, tmp_path, name, content, wanted):
-    assert edges_of(graph_of(spark, tmp_path / name, content).index) == wanted
+    assert edges_of(graph_of(spark, tmp_path / name, content, header=False).index) == wanted
 
 
 def test_text_ids_stay_text(spark, tmp_path):
@@ -99,11 +99,15 @@ def test_undirected_graphs_lose_loops_and_gain_directions(spark, tmp_path):
     ("name", "content", "message"),
     [
         ("edges.txt", "# nothing\n\n", "has no edges: it is empty, or holds only comments"),
-        ("edges.csv", "src,dst\n", "has no edges: nothing follows its column titles"),
+        ("edges.csv", "src,dst\n", "has no edges: nothing follows its header"),
         ("edges.txt", "1 2\n3\n4 5\n", r"1 of 3 lines .* do not have two columns, for example '3'"),
         ("edges.csv", "1,2\n3,\n4,5\n", r"1 of 3 lines .* do not have two columns, for example '3,'"),
         ("edges.txt", "é a\nü a\n".encode("latin-1"), "2 lines of .* are not UTF-8 text"),
-        ("edges.csv", "src,dst\n1,2\n\n3,4,5\n", r"line 4 of .* has more fields than there are titles \(2\): '3,4,5'"),
+        (
+            "edges.csv",
+            "src,dst\n1,2\n\n3,4,5\n",
+            r"line 4 of .* has more fields than there are names in the header \(2\): '3,4,5'",
+        ),
         ("edges.csv", 'src,dst,n\n1,2,"a\n3,4,b"\n', r"does not close in its line, .*, '1,2,\"a' \(line 2"),
         ("edges.txt", "1 2\n1 3\0\n", "has a zero byte in line 2"),
         ("edges.txt.gz", gzip.compress(b"1 2\n" * 50_000)[:-20], "cannot be read: Unexpected end of input"),
@@ -120,9 +124,13 @@ def test_bad_files_are_refused(spark, tmp_path, name, content, message):
     ("name", "content", "message"),
     [
         ("edges.txt", "# nothing\n\n", "has no edges: it is empty, or holds only comments"),
-        ("edges.csv", "src,dst\n", "has no edges: nothing follows its column titles"),
+        ("edges.csv", "src,dst\n", "has no edges: nothing follows its header"),
         ("edges.txt", "1 2\n3\n4 5\n", r"1 of 3 lines .* do not have two columns, for example '3' \(line 2 of edges.txt\)"),
-        ("edges.csv", "src,dst\n1,2\n\n3,4,5\n", r"line 4 of edges.csv of .* than there are titles \(2\): '3,4,5'"),
+        (
+            "edges.csv",
+            "src,dst\n1,2\n\n3,4,5\n",
+            r"line 4 of edges.csv of .* than there are names in the header \(2\): '3,4,5'",
+        ),
         ("edges.txt", "1 2\n" * 9 + "1 2 3", r"line 10 of .* fields in its first line \(2\): '1 2 3'"),
         ("edges.csv", 'src,dst,n\n1,2,"a\n3,4,b"\n', r"does not close in its line, .*, '1,2,\"a' \(line 2"),
         ("edges.txt", "1 2\n1 3\0\n", "has a zero byte in line 2"),
@@ -140,7 +148,7 @@ def test_text_that_spark_reads_is_refused_alike(spark, tmp_path, name, content, 
     [
         ("edges.csv", '\ufeffw,Source,TARGET\r\n"a,b",1,2\r\n,3,4,\r\n', [(1, 2), (3, 4)]),
         ("edges.txt", "# x\n007 a\n1\t2\n", [("007", "a"), ("1", "2")]),
-        ("edges.tsv", '"a\tb"\t"say ""hi"""\n', [("a\tb", 'say "hi"')]),
+        ("edges.tsv", 'src\tdst\n"a\tb"\t"say ""hi"""\n', [("a\tb", 'say "hi"')]),
     ],
 )
 def test_text_that_spark_reads_is_read_as_files_are(spark, tmp_path, name, content, edges):
@@ -178,7 +186,7 @@ def test_columns_are_found_by_their_names_wherever_they_come_from(spark):
 
 @pytest.mark.parametrize(("name", "separator"), [("edges.txt", " "), ("edges.csv", ",")])
 def test_titles_that_are_guessed_are_told(spark, tmp_path, name, separator):
-    with pytest.warns(UserWarning, match="is taken for column titles"):
+    with pytest.warns(UserWarning, match="the first line, .*, is the header"):
         graph = graph_of(spark, tmp_path / name, f"FromNodeId{separator}ToNodeId\n1{separator}2\n")
     assert edges_of(graph.index) == [(1, 2)]
 

@@ -83,7 +83,7 @@ def test_only_the_table_spells_operators():
 def test_flags_are_fields_of_a_query_keys_of_the_api_and_options_of_commands():
     names = [flag.name for flag in FLAGS]
     assert [field.name for field in fields(Query) if field.type == "bool"] == names
-    assert [name for name in Flags.__annotations__ if name not in ("where", "select")] == names
+    assert [name for name in Flags.__annotations__ if name not in ("where", "select", "parameters")] == names
     options = {option for parameter in count.params for option in parameter.opts}
     assert {flag.option for flag in FLAGS} <= options
 

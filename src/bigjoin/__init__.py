@@ -17,20 +17,22 @@ from bigjoin.errors import (
     GeneratorError,
     IndexFormatError,
     LostError,
+    OptionError,
     OutputError,
     QueryError,
+    ReadingWarning,
     SessionError,
     SourceError,
     UnknownQueryError,
 )
 
 if TYPE_CHECKING:
+    from bigjoin.answers import Count, Explanation
     from bigjoin.graph import Graph
     from bigjoin.indexing import build_index
     from bigjoin.relations import Relations, join
     from bigjoin.streaming.batches import StreamError
     from bigjoin.streaming.epoch import Epoch
-    from bigjoin.verbs import Count, Explanation
 
 __version__ = "0.1.0"
 __all__ = [
@@ -43,8 +45,10 @@ __all__ = [
     "Graph",
     "IndexFormatError",
     "LostError",
+    "OptionError",
     "OutputError",
     "QueryError",
+    "ReadingWarning",
     "Relations",
     "SessionError",
     "SourceError",
@@ -57,9 +61,9 @@ __all__ = [
 ]
 
 _IMPORTED_ON_USE = {
-    "Count": "bigjoin.verbs",
+    "Count": "bigjoin.answers",
     "Epoch": "bigjoin.streaming.epoch",
-    "Explanation": "bigjoin.verbs",
+    "Explanation": "bigjoin.answers",
     "Graph": "bigjoin.graph",
     "Relations": "bigjoin.relations",
     "StreamError": "bigjoin.streaming.batches",

@@ -8,9 +8,12 @@ BigjoinError
 ├── IndexFormatError       a directory that is not an index, or is damaged, locked, or of a newer format
 ├── GeneratorError         parameters from which no graph can be generated
 ├── OutputError            a result or an index that cannot be written
+├── OptionError            a keyword that a function does not have (a TypeError, too)
 ├── SessionError           Spark cannot start: Java is missing or too old, or the master does not answer
 ├── LostError              a process of Spark ended in the middle of its work
 └── StreamError            a watch ended with one of these errors (defined in streaming/batches.py, because it is Spark's too)
+
+`ReadingWarning` is no error: a source was read in a way that its columns or its first line only suggest.
 
 `WrongFieldError` (index/typed_json.py) is internal: readers of an index turn it into an IndexFormatError that names the index.
 
@@ -20,6 +23,8 @@ Queries and paths may be of any length, so a message repeats only as much of the
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -118,12 +123,28 @@ class OutputError(BigjoinError):
     """A result or an index that cannot be written to its target."""
 
 
+class OptionError(BigjoinError, TypeError):
+    """A keyword that a function does not have."""
+
+
 class SessionError(BigjoinError):
     """Spark cannot start: Java is missing or too old, or the master does not answer."""
 
 
 class LostError(BigjoinError):
     """A process of Spark that ended in the middle of its work."""
+
+
+class ReadingWarning(UserWarning):
+    """Columns that were taken by their position, or a first line that might be a header and might not."""
+
+
+def warn_of_reading(message: str) -> None:
+    """Warn how a source was read, at the line of the program that asked for it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("bigjoin", "contextlib"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ReadingWarning, stacklevel=level)
 
 
 def reason(error: OSError) -> str:

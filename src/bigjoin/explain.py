@@ -14,6 +14,7 @@ from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
+from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statement import Statement
 from bigjoin.query.statistics import Statistics, assumed_graph
 from bigjoin.query.terms import Property, attribute_of
@@ -61,7 +62,8 @@ def _explain(
     known = statistics or assumed_graph(symmetric=undirected, properties=properties)
     parts = meaning(query, known)
     read = {atom.read: atom for atom in parts[0].query.positive}
-    lines = [str(query), "", f"matches: {_matches(query)}"]
+    read_as = spelled_out(query, known)
+    lines = [str(read_as[0] if len(read_as) == 1 else query), "", f"matches: {_matches(query)}"]
     if any(known.of(atom).symmetric for atom in read.values()):
         lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
     for number, part in enumerate(parts, start=1):

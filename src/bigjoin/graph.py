@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -15,11 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from bigjoin.defaults import RunOptions, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.indexing import build_index, run_for, undirected_copy
+from bigjoin.indexing import build_index, edges_and_vertices, run_for, undirected_copy
 from bigjoin.languages import Flags, Text, only_query, read
 from bigjoin.materialize import check_definitions, materialize
 from bigjoin.planner import meaning
 from bigjoin.query.query import Query
+from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.count_here import count_here, is_small
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.session import scratch_directory
@@ -40,10 +41,12 @@ if TYPE_CHECKING:
 class Graph(Verbs):
     """A graph with its extension indices, ready for queries.
 
-    `edges` is a Spark DataFrame, a path (edge list, CSV, Parquet), an Arrow table or a pandas frame, with columns src and dst
-    (or its first two), or a mapping of names to such relations. Further columns are properties of edges; `vertices` is a table
-    of vertices and their properties. The index is built at once, in a scratch directory that is removed by `close` or when
-    Python exits.
+    `edges` is a Spark DataFrame, a path (edge list, CSV, JSON, Parquet), a table of Arrow, pandas or another library, or a list
+    of tuples or dictionaries, with columns src and dst; or a mapping of names to such relations. Further columns are properties
+    of edges; `vertices` is a table of vertices, with a column id, and their properties. If columns have other names, `src`,
+    `dst` and `id` say which they are, by name or by position from 1. `columns`, `header`, `delimiter` and `encoding` say how
+    text files are read, as in `build_index`. The index is built at once, in a scratch directory that is removed by `close` or
+    when Python exits.
     """
 
     index: Index
@@ -56,21 +59,31 @@ class Graph(Verbs):
     _is_watched: bool = False
     """Whether a stream changes the index, so that queries have to open it again."""
 
+    @with_known_keywords("Graph")
     def __init__(
         self,
         edges: TableLike | Mapping[str, TableLike],
-        *,
+        *tables: TableLike,
         vertices: TableLike | None = None,
         directed: bool = True,
         properties: bool = True,
         parallel: bool = False,
         labels: str | None = None,
         types: str | None = None,
+        src: str | int | None = None,
+        dst: str | int | None = None,
+        id: str | int | None = None,  # noqa: A002
+        columns: Sequence[str] | None = None,
+        header: bool | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
         drop_nulls: bool = False,
         spark: SparkSession | None = None,
     ) -> None:
-        tables = (*(edges.values() if isinstance(edges, Mapping) else (edges,)), vertices)
-        self._spark = spark or next((table.sparkSession for table in tables if hasattr(table, "mapInArrow")), None)
+        if tables:
+            edges, vertices = edges_and_vertices(edges, tables, vertices)
+        given = (*(edges.values() if isinstance(edges, Mapping) else (edges,)), vertices)
+        self._spark = spark or next((table.sparkSession for table in given if hasattr(table, "mapInArrow")), None)
         self._scratch = scratch_directory("graph")
         self.index = build_index(
             edges,
@@ -81,6 +94,13 @@ class Graph(Verbs):
             parallel=parallel,
             labels=labels,
             types=types,
+            src=src,
+            dst=dst,
+            id=id,
+            columns=columns,
+            header=header,
+            delimiter=delimiter,
+            encoding=encoding,
             drop_nulls=drop_nulls,
             spark=self._spark,
         )
@@ -161,6 +181,7 @@ class Graph(Verbs):
         scratch = scratch_directory("graph")
         return self._over(undirected_copy(self._without_runs(), scratch / "index"), spark=self._spark, scratch=scratch)
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def materialize(self, name: str, query: Text, **flags: Unpack[Flags]) -> int:
         """Store a query's result as a relation of the index, and return how many tuples it has.
@@ -174,6 +195,7 @@ class Graph(Verbs):
         self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
         return self.index.statistics.relations[name].tuples
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def apply(
         self,
@@ -208,6 +230,7 @@ class Graph(Verbs):
         self.index = monitor.live.index
         return epoch
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def watch(
         self,
@@ -293,9 +316,6 @@ class Graph(Verbs):
 
     def __enter__(self) -> Graph:
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"

@@ -22,7 +22,7 @@ from bigjoin.errors import BigjoinError, SourceError, did_you_mean
 from bigjoin.graph import Graph
 from bigjoin.languages import motif
 from bigjoin.query.query import Query
-from bigjoin.query.statement import Block, Element
+from bigjoin.query.statement import Element, QueryBlock
 from bigjoin.query.terms import Property, Term
 from bigjoin.rows import Rows
 from bigjoin.spark.failures import with_plain_errors
@@ -82,7 +82,7 @@ class GraphFrame:
     @with_plain_errors()
     def find(self, pattern: str) -> DataFrame:
         """Return the matches of a motif as GraphFrames does: a struct column for each named element, in order."""
-        if not pattern.strip(" \t\n;") and not pattern.strip().startswith(";;"):
+        if not pattern.strip(" \t\r\n;"):
             return self._vertices.sparkSession.createDataFrame([], T.StructType([]))
         statement = motif.parse(pattern, members=MEMBER)
         elements = [element for block in statement.blocks for element in block.elements]
@@ -314,7 +314,7 @@ class _FrameRows(Rows):
 
     source: _Source
 
-    def _structs(self, block: Block) -> DataFrame:
+    def _structs(self, block: QueryBlock) -> DataFrame:
         """Return the rows of a motif: a struct for each named element."""
         names: dict[Term, str] = {}
 
@@ -327,6 +327,8 @@ class _FrameRows(Rows):
         for element in block.elements:
             table = tables.vertices if element.is_vertex else tables.edges
             properties = source.vertex_properties if element.is_vertex else source.edge_properties
+            if element.hidden and properties is not None:
+                continue
             if properties is None:
                 joined.append((element, column(element.attribute if element.is_vertex else Property(element.attribute, _ROW))))
                 continue
@@ -344,7 +346,7 @@ class _FrameRows(Rows):
             structs[element.name] = []
         shown = []
         keys = {element.name: key for element, key in joined}
-        for element in block.elements:
+        for element in (element for element in block.elements if not element.hidden):
             built = F.col(f"s_{keys[element.name]}") if element.name in keys else F.struct(*structs[element.name])
             shown.append(built.alias(element.name))
         return frame.select(*shown)

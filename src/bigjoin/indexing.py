@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from bigjoin.defaults import MAX_SHARDS, PART_SIZE
-from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.errors import BigjoinError, SourceError, warn_of_reading
 from bigjoin.index.directory import EDGE, Index
 from bigjoin.index.manifest_entries import RELATION_NAME, Manifest, check_name
 from bigjoin.index.manifest_file import is_index
@@ -19,17 +20,21 @@ from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.writer import verify, writing
 from bigjoin.ingest.build import Blueprint, GraphRelation, build
 from bigjoin.ingest.copy import copy
-from bigjoin.ingest.files import open_files
-from bigjoin.ingest.memory import open_table
+from bigjoin.ingest.files import decoded, open_files
+from bigjoin.ingest.memory import TABLE, open_table
+from bigjoin.ingest.python_rows import is_columns, is_networkx, networkx_edges, networkx_vertices
 from bigjoin.ingest.scan import DistinctValues, Scan, ScannedChunk
 from bigjoin.ingest.table import EDGES, VERTICES, Kind, Table, warn_left_out
 from bigjoin.languages import parse
 from bigjoin.materialize import check_queries, definitions, store
-from bigjoin.paths import check_regular, is_remote
+from bigjoin.paths import check_local, check_regular, is_remote
 from bigjoin.query.query import Query
+from bigjoin.reading import JUDGED, ReadingOptions
+from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.read import frame_table, scan_frame
-from bigjoin.spark.sources import Session, TableLike, given_rows, session_of
+from bigjoin.spark.session import common_directory, scratch_directory
+from bigjoin.spark.sources import Session, TableLike, column_names, read_rows, session_of
 from bigjoin.spark.tasks import runner
 from bigjoin.streaming.compaction import without_runs
 
@@ -39,6 +44,7 @@ MAX_ROWS_INDEXED_HERE = 6_000_000
 """Up to this many rows, this process builds the index alone: Spark's jobs would take longer than the work."""
 
 
+@with_known_keywords("build_index")
 @with_plain_errors()
 def build_index(
     edges: TableLike | Mapping[str, TableLike],
@@ -51,7 +57,13 @@ def build_index(
     parallel: bool = False,
     labels: str | None = None,
     types: str | None = None,
+    src: str | int | None = None,
+    dst: str | int | None = None,
+    id: str | int | None = None,  # noqa: A002
     columns: Sequence[str] | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     drop_nulls: bool = False,
     materialized: Mapping[str, str | Query] | None = None,
     part_size: int = PART_SIZE,
@@ -68,7 +80,13 @@ def build_index(
     stored as relations of these names. `shards` is the number of workers that lists are dealt to, and `part_size` roughly how
     many rows a task holds at once. If `edges` is the path of an index, that index is written again: with other shards, or
     undirected.
+
+    `src`, `dst` and `id` say which columns hold the ids, by name or by position from 1. `columns` names the columns of files
+    without a header, or selects columns. `header`, `delimiter` and `encoding` say what the lines of text files are. What is not
+    said is judged by the content; where a user may have meant something else, there is a warning or an error.
     """
+    said = ReadingOptions(src, dst, id, columns, header, delimiter, encoding)
+    check_local(path, "an index is written")
     path = Path(path)
     if shards is not None and not 1 <= shards <= MAX_SHARDS:
         raise BigjoinError(f"shards is {shards}; it must be at least 1, and at most {MAX_SHARDS:,}")
@@ -87,7 +105,7 @@ def build_index(
     if isinstance(edges, (str, Path)):
         check_regular(edges)
     if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
-        if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, columns, labels, types)):
+        if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, labels, types)) or said != JUDGED:
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
         index = without_runs(Index.open(edges))
         progress("verifying")  # the copy of a damaged index would have new checksums
@@ -104,61 +122,101 @@ def build_index(
 
         return commit(copied, run)
     progress("looking at the source")
-    named = edges if isinstance(edges, Mapping) else {EDGE: edges}
+    named: Mapping[str, TableLike] = {EDGE: edges} if not isinstance(edges, Mapping) or is_columns(edges) else edges
     if not named:
         raise BigjoinError("there are no edges: give at least one relation")
-    source = _GraphSource(spark, properties=properties, drop_nulls=drop_nulls)
-    relations: list[GraphRelation] = []
-    for name, rows in named.items():
-        table = source.open(rows, EDGES, None if relations else columns, number=len(relations))
-        whole = GraphRelation(name, table, rowwise=parallel or len(table.schema) > 2)
-        for relation in (whole, *(source.types_of(whole, types, len(relations)) if types is not None else ())):
-            check_name(relation.name, [other.name for other in relations])
-            relations.append(relation)
-    of_vertices = None
-    if vertices is not None:
-        of_vertices = source.open(vertices, VERTICES, None, number=len(relations))
-        if labels is not None:
-            _check_column(of_vertices, labels, "labels")
-    blueprint = Blueprint(
-        tuple(relations), of_vertices, labels, directed is not False, shards or 1, drop_nulls=drop_nulls, part=part_size
-    )
-    is_small = blueprint.rows is not None and blueprint.rows <= MAX_ROWS_INDEXED_HERE
-    here = is_small or all(table.in_memory for table in blueprint.tables)
-    run = in_threads if here else runner(session_of(spark), share)
-
-    def scan_frames(scan: Scan) -> list[ScannedChunk]:
-        found = (
-            scan_frame(scan, blueprint.scanned(n), frame, blueprint.tables[n].schema) for n, frame in source.frames.items()
+    if is_networkx(edges):
+        vertices = networkx_vertices(edges) if vertices is None else vertices
+        named = {EDGE: networkx_edges(edges, directed=directed)}
+    lenient = len(named) + (vertices is not None) > 1
+    with _GraphSource(spark, said, path, properties=properties, drop_nulls=drop_nulls, lenient=lenient) as source:
+        relations: list[GraphRelation] = []
+        for name, rows in named.items():
+            table = source.open(rows, EDGES, number=len(relations))
+            whole = GraphRelation(name, table, rowwise=parallel or len(table.schema) > 2)
+            for relation in (whole, *(source.types_of(whole, types, len(relations)) if types is not None else ())):
+                check_name(relation.name, [other.name for other in relations])
+                relations.append(relation)
+        of_vertices = None
+        if vertices is not None:
+            of_vertices = source.open(vertices, VERTICES, number=len(relations))
+            if labels is not None:
+                _check_column(of_vertices, labels, "labels")
+        blueprint = Blueprint(
+            tuple(relations), of_vertices, labels, directed is not False, shards or 1, drop_nulls=drop_nulls, part=part_size
         )
-        return [chunk for chunks in found for chunk in chunks]
+        is_small = blueprint.rows is not None and blueprint.rows <= MAX_ROWS_INDEXED_HERE
+        here = is_small or all(table.in_memory for table in blueprint.tables)
+        run = in_threads if here else runner(session_of(spark), share)
 
-    return commit(partial(build, blueprint, run=run, scan_others=scan_frames, progress=progress), run)
+        def scan_frames(scan: Scan) -> list[ScannedChunk]:
+            found = (
+                scan_frame(scan, blueprint.scanned(n), frame, blueprint.tables[n].schema) for n, frame in source.frames.items()
+            )
+            return [chunk for chunks in found for chunk in chunks]
+
+        return commit(partial(build, blueprint, run=run, scan_others=scan_frames, progress=progress), run)
 
 
 @dataclass
 class _GraphSource:
-    """Opens the tables of a graph, and holds those that are DataFrames."""
+    """Opens the tables of a graph, and holds those that are DataFrames, and the decoded copies of files, until it is closed."""
 
     spark: Session
+    said: ReadingOptions
+    target: Path
+    """Where the index will be, beside which every executor sees files."""
     properties: bool
     drop_nulls: bool
+    lenient: bool
+    """Whether there are several tables, and what is said of lines of text is about those that are text."""
     frames: dict[int, DataFrame] = field(default_factory=dict)
     """By the number of their table."""
+    scratch: list[Path] = field(default_factory=list)
 
-    def open(self, given: TableLike, kind: Kind, columns: Sequence[str] | None, *, number: int) -> Table:
-        """Return a table of edges or vertices, ready to be scanned."""
+    def __enter__(self) -> _GraphSource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for folder in self.scratch:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def open(self, given: TableLike, kind: Kind, *, number: int) -> Table:
+        """Return a table of edges or vertices, ready to be scanned; warn if a user may have meant other columns."""
+        table = self._open(given, kind, number)
+        if table.reading is not None and table.reading.is_guess:
+            warn_of_reading(f"{table.source}: {table.reading.sentence(kind.ends)}")
+        return table
+
+    def _open(self, given: TableLike, kind: Kind, number: int) -> Table:
         properties = self.properties or kind is VERTICES
-        rows = given_rows(given, kind.noun, self.spark)
+        said = replace(self.said, columns=None) if kind is VERTICES else self.said
+        rows, said = read_rows(given, kind.noun, self.spark, kind, said)
         if isinstance(rows, str):
             large = Path(rows).is_file() and Path(rows).stat().st_size > MAX_BYTES_READ_HERE
-            run = self._run(large=large)
-            return open_files(rows, kind, columns=columns, properties=properties, drop_nulls=self.drop_nulls, run=run)
+            return open_files(
+                decoded(rows, said, partial(self._folder, large=large)),
+                kind,
+                said,
+                properties=properties,
+                drop_nulls=self.drop_nulls,
+                lenient=self.lenient,
+                run=self._run(large=large),
+            )
+        source = str(given) if isinstance(given, (str, Path)) else TABLE if isinstance(rows, pa.Table) else "the DataFrame"
+        if not self.lenient:
+            said.check_is_text(source)
         if isinstance(rows, pa.Table):
-            return open_table(rows, kind, columns=columns, properties=properties)
-        source = str(given) if isinstance(given, (str, Path)) else "the DataFrame"
-        table, self.frames[number] = frame_table(rows, source, kind, columns=columns, properties=properties)
+            return open_table(rows, kind, said, properties=properties)
+        table, self.frames[number] = frame_table(rows, source, kind, said, properties=properties)
         return table
+
+    def _folder(self, *, large: bool) -> Path:
+        """Return a folder for a decoded copy, which tasks read if it is large."""
+        self.scratch.append(
+            common_directory(session_of(self.spark), self.target, "decoded") if large else scratch_directory("decoded")
+        )
+        return self.scratch[-1]
 
     def _run(self, *, large: bool) -> StageRunner:
         """Return how to read all of a source: in Spark's tasks if it is large."""
@@ -176,6 +234,26 @@ class _GraphSource:
         names = {value: str(value) for value in values if RELATION_NAME.fullmatch(str(value))}
         warn_left_out(table.source, sorted(str(v) for v in values - names.keys()), "no relation can have that name", "type")
         return [replace(whole, name=name, only=(column, value)) for value, name in sorted(names.items(), key=lambda e: e[1])]
+
+
+def edges_and_vertices(
+    first: TableLike | Mapping[str, TableLike], others: Sequence[TableLike], vertices: TableLike | None
+) -> tuple[TableLike, TableLike]:
+    """Return two tables as edges and vertices, in either order, if the names of their columns say which is which."""
+    names = [column_names(table) for table in (first, *others)]
+    are_edges = [known is not None and EDGES.named(known) is not None for known in names]
+    are_vertices = [
+        known is not None and not are_edges[i] and VERTICES.named(known) is not None for i, known in enumerate(names)
+    ]
+    if vertices is None and len(names) == 2:
+        if are_edges[0] and are_vertices[1]:
+            return first, others[0]
+        if are_vertices[0] and are_edges[1]:
+            return others[0], first
+    raise BigjoinError(
+        "Graph takes one table of edges, and further tables by name: write Graph(edges, vertices=vertices), or "
+        "Graph({'follows': edges1, 'pays': edges2})"
+    )
 
 
 def _check_column(table: Table, column: str, purpose: str) -> None:

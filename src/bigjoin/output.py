@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,18 +14,20 @@ import pyarrow.parquet as pq
 
 from bigjoin.errors import OutputError
 from bigjoin.joined_parquet import join_parquet
-from bigjoin.paths import check_parent
+from bigjoin.paths import check_local, check_parent
 from bigjoin.storage import storage_at
 
-SUFFIXES = (".parquet", ".csv")
+SUFFIXES = (".parquet", ".csv", ".json", ".jsonl", ".ndjson")
+"""The formats of results: Parquet, CSV, and JSON lines under any of their names."""
 
 
 def check_target(target: Path, source: str | None = None, *, lists: bool = False) -> None:
     """Raise OutputError if a result should not or cannot be written there, before a long run finds out."""
+    check_local(target, "results are written")
     if target.suffix.lower() not in SUFFIXES:
-        raise OutputError(f"cannot tell the format of {target}: end its name in {' or '.join(SUFFIXES)}")
+        raise OutputError(f"cannot tell the format of {target}: end its name in .parquet, .csv, .json or .jsonl")
     if lists and target.suffix.lower() == ".csv":
-        raise OutputError("CSV has no lists, which factorized matches are made of; write to a .parquet file")
+        raise OutputError("CSV has no lists, which factorized matches are made of; write to a .parquet or .jsonl file")
     if target.is_dir():
         raise OutputError(f"{target} is a directory; name a file in it")
     if target.exists() and not target.is_file():
@@ -48,14 +50,17 @@ def staging(target: Path) -> Iterator[Path]:
 def assemble(parts: list[Path], schema: pa.Schema, target: Path, folder: Path) -> None:
     """Join part files into the target, which is replaced atomically."""
     whole = folder / target.name
-    join = _join_csv if target.suffix.lower() == ".csv" else _join_parquet
-    join(parts, schema, whole)
+    if target.suffix.lower() == ".parquet":
+        _join_parquet(parts, schema, whole)
+    else:
+        _join_text(parts, schema.names if target.suffix.lower() == ".csv" else None, whole)
     storage_at(folder.parent).move(f"{folder.name}/{target.name}", target.name)
 
 
-def _join_csv(parts: list[Path], schema: pa.Schema, whole: Path) -> None:
+def _join_text(parts: list[Path], header: Sequence[str] | None, whole: Path) -> None:
     with whole.open("w", newline="", encoding="utf-8") as sink:
-        csv.writer(sink, lineterminator="\n").writerow(schema.names)
+        if header is not None:
+            csv.writer(sink, lineterminator="\n").writerow(header)
     with whole.open("ab") as sink:
         for part in parts:
             with part.open("rb") as source:

@@ -7,10 +7,40 @@ import re
 import stat
 from pathlib import Path
 
-from bigjoin.errors import OutputError, SourceError, reason
+from bigjoin.errors import BigjoinError, OutputError, SourceError, reason
 
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".deflate")
 UNREADABLE_SUFFIXES = (".zip", ".xz", ".zst", ".7z", ".rar", ".lz4", ".lzma", ".tar", ".tgz")
+
+
+_URL = re.compile(r"(?:^|.*/)(([a-z][a-z0-9+.-]+):)/+(.*)", re.DOTALL)
+
+
+class NamedPath(str):
+    """A path of this machine that messages call by another name."""
+
+    __slots__ = ("shown",)
+    shown: str
+
+    def __new__(cls, path: str, shown: str) -> NamedPath:
+        named = super().__new__(cls, path)
+        named.shown = shown
+        return named
+
+
+def shown_name(source: str) -> str:
+    """Return what messages call a source."""
+    return source.shown if isinstance(source, NamedPath) else source
+
+
+def check_local(target: str | Path, what: str, kind: type[BigjoinError] = OutputError) -> None:
+    """Refuse a URL where only a path of this machine will do, also one that `pathlib` has taken for a relative path."""
+    found = _URL.fullmatch(str(target))
+    if found is not None and not Path(str(target)[: found.end(1)]).is_dir():
+        scheme, rest = found[2], found[3]
+        url = f"{scheme}:{'///' if scheme == 'file' else '//'}{rest}"
+        hint = f"write /{rest}" if scheme == "file" else "name a path of this machine"
+        raise kind(f"{url} is a URL, and {what} on this machine alone: {hint}")
 
 
 def is_remote(source: str) -> bool:

@@ -18,24 +18,26 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bigjoin.defaults import StrategyName
-from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean
+from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean, warn_of_reading
 from bigjoin.index.directory import Index
-from bigjoin.index.manifest_entries import ColumnOrder, check_name
+from bigjoin.index.manifest_entries import ColumnOrder, ReadingEntry, check_name
 from bigjoin.index.manifest_file import is_index
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.writer import writing
 from bigjoin.indexing import MAX_BYTES_READ_HERE, MAX_ROWS_INDEXED_HERE
-from bigjoin.ingest.files import named_apart, read_whole
+from bigjoin.ingest.files import decoded, named_apart, read_relation, relation_columns
 from bigjoin.ingest.relations import Domain, Encoded, encode
 from bigjoin.ingest.table import Table
 from bigjoin.planner import count_plan, factorized_plan, meaning, plan
 from bigjoin.planner.draft import Draft
 from bigjoin.query.nest import nest_of
 from bigjoin.query.query import Atom, Query
+from bigjoin.reading import JUDGED, ReadingOptions
+from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.read import frame_schema, read_frame, spool
 from bigjoin.spark.session import scratch_directory
-from bigjoin.spark.sources import TableLike, given_rows, session_of
+from bigjoin.spark.sources import TableLike, read_rows, session_of
 from bigjoin.spark.tasks import runner
 from bigjoin.streaming.compaction import without_runs
 from bigjoin.verbs import Verbs
@@ -83,13 +85,32 @@ class Relations(Verbs):
 
     Each query determines its domains: columns that it joins or compares share a dictionary. Encoded relations and the tries
     built for one query are reused by later queries with the same domains.
+
+    `src` and `dst` make a relation of two columns of its source. `columns` names the columns of files without a header, or
+    selects columns; `header`, `delimiter` and `encoding` say what the lines of text files are. They apply to every relation.
     """
 
+    @with_known_keywords("Relations")
     def __init__(
-        self, relations: Mapping[str, TableLike], *, drop_nulls: bool = False, spark: SparkSession | None = None
+        self,
+        relations: Mapping[str, TableLike],
+        *,
+        src: str | int | None = None,
+        dst: str | int | None = None,
+        columns: Sequence[str] | None = None,
+        header: bool | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
+        drop_nulls: bool = False,
+        spark: SparkSession | None = None,
     ) -> None:
+        if not hasattr(relations, "items"):
+            kind = type(relations).__name__
+            raise BigjoinError(f"relations is a {kind}; give them by name, as in Relations({{'r': rows}})")
         if not relations:
             raise BigjoinError("there are no relations: give at least one, as in r=frame")
+        self._said = ReadingOptions(src, dst, None, columns, header, delimiter, encoding)
+        self._readings: dict[str, ReadingEntry] = {}
         for name in relations:
             check_name(name, [])
         frames: list[Any] = [rows for rows in relations.values() if hasattr(rows, "mapInArrow")]
@@ -103,12 +124,42 @@ class Relations(Verbs):
     def schema(self, name: str) -> pa.Schema:
         """Return a relation's columns and their types."""
         if name not in self._opened:
-            self._opened[name] = _open(name, self._rows[name], self._spark)
+            self._opened[name] = self._open(name)
         opened = self._opened[name]
         schema = opened.schema if isinstance(opened, Table) else frame_schema(opened, f"the relation {name!r}")
         if not len(schema):
             raise SourceError(f"the relation {name!r} has no columns")
         return named_apart(schema, f"the relation {name!r}")
+
+    def reading(self, name: str) -> ReadingEntry | None:
+        """Return how the file of a relation was read; None if it comes from something else."""
+        self.schema(name)
+        return self._readings.get(name)
+
+    def _open(self, name: str) -> Table | DataFrame:
+        """Return what holds the rows of a relation: a table in memory, or a DataFrame, which may be larger."""
+        what, lenient = f"the relation {name!r}", len(self._rows) > 1
+        rows, said = read_rows(self._rows[name], what, self._spark, None, self._said)
+        if isinstance(rows, str) and is_index(Path(rows)):
+            if not lenient and self._said != JUDGED:
+                raise BigjoinError(f"{rows} is an index, which says itself what its columns are: leave out how it is read")
+            return Table.of(_of_index(without_runs(Index.open(rows)), name), what)
+        if isinstance(rows, str) and _is_large_parquet(Path(rows)):
+            rows = read_frame(session_of(self._spark), rows)[0]
+        if isinstance(rows, str):
+            table, entry = read_relation(decoded(rows, said, lambda: self._scratch), said, lenient=lenient)
+            self._readings[name] = entry
+            if entry.is_guess:
+                warn_of_reading(f"{entry.source}: {entry.sentence(())}")
+            return Table.of(table, what)
+        if not lenient:
+            said.check_is_text(what)
+        if isinstance(rows, pa.Table):
+            return Table.of(relation_columns(named_apart(rows, what), what, said)[0], what)
+        if said.src is None and said.dst is None and said.columns is None:
+            return rows
+        chosen = relation_columns(frame_schema(rows, what).empty_table(), what, said)[0].column_names
+        return rows.select(*(f"`{column.replace('`', '``')}`" for column in chosen))
 
     def _columns_of(self, name: str, columns: Sequence[str]) -> Table:
         """Return some columns of a relation; those of a DataFrame are written to files, once, by its own tasks."""
@@ -136,9 +187,6 @@ class Relations(Verbs):
     def __enter__(self) -> Relations:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"Relations({', '.join(self._rows)})"
 
@@ -160,12 +208,23 @@ class Relations(Verbs):
     def _domains(self, query: Query) -> tuple[Domain, ...]:
         """Return the domains of the columns that a query reads: those that share an attribute, or are compared."""
         columns_of: dict[str, list[tuple[str, str]]] = {}
-        for atom in query.atoms:
-            for column, attribute in self._columns(atom):
-                columns_of.setdefault(attribute, []).append((atom.relation, column))
-        compared = (filter_.attributes for filter_ in query.filters if not filter_.properties)
+        for read in (read for atom in query.atoms for read in self._read_as(atom)):
+            for column, attribute in self._columns(read):
+                columns_of.setdefault(attribute, []).append((read.relation, column))
+        pairs = (pair for filter_ in query.filters if not filter_.properties for pair in filter_.pairs)
+        compared = ([side for side in pair if isinstance(side, str)] for pair in pairs)
         groups = [*map(set, columns_of.values()), *({columns_of[a][0] for a in both} for both in compared if len(both) == 2)]
         return tuple(Domain(".".join(columns[0]), columns) for columns in _connected(groups))
+
+    def _read_as(self, atom: Atom) -> Iterator[Atom]:
+        """Give an atom of a pattern as what it may read: relations of pairs, without the rows that they do not keep."""
+        if (pattern := atom.pattern) is None:
+            yield atom
+            return
+        pairs = ["edge"] if "edge" in self._rows else [name for name in self._rows if len(self.schema(name)) == 2]
+        for name in pattern.relations or pairs or [atom.relation]:
+            ends = atom.attributes[:2] if pattern.rows and not atom.columns else atom.attributes
+            yield replace(atom, relation=name, attributes=ends)
 
     def _columns(self, atom: Atom) -> Iterator[tuple[str, str]]:
         """Give the columns that an atom reads, and the attribute of each."""
@@ -250,20 +309,6 @@ def _read_orders(part: Draft) -> Iterator[tuple[str, ColumnOrder]]:
             yield relation, extender.columns
         elif not view.constants:
             yield relation, tuple(view.kept[c] for c in extender.columns)
-
-
-def _open(name: str, given: TableLike, spark: SparkSession | None) -> Table | DataFrame:
-    """Return what holds the rows of a relation: a table in memory, or a DataFrame, which may be larger."""
-    what = f"the relation {name!r}"
-    rows = given_rows(given, what, spark)
-    if isinstance(rows, str):
-        if is_index(Path(rows)):
-            rows = _of_index(without_runs(Index.open(rows)), name)
-        elif _is_large_parquet(Path(rows)):
-            return read_frame(session_of(spark), rows)
-        else:
-            rows = read_whole(rows)
-    return Table.of(rows, what) if isinstance(rows, pa.Table) else rows
 
 
 def _is_large_parquet(path: Path) -> bool:

@@ -13,11 +13,12 @@ from functools import reduce
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from bigjoin.errors import QueryError
 from bigjoin.query.query import Query
 from bigjoin.query.spelled_out import edge_relations
-from bigjoin.query.statement import Block, Element, Statement, Subpattern
+from bigjoin.query.statement import Element, QueryBlock, Statement, Subpattern
 from bigjoin.query.statistics import VERTEX, Statistics
 from bigjoin.query.terms import Property, Term, attribute_of
 
@@ -31,24 +32,30 @@ class Rows:
 
     def of(self, statement: Statement, limit: int | None = None) -> DataFrame:
         """Return the rows of a statement, up to a limit; a count(*) is one row."""
-        if statement.language == "motif":
-            _check_one_relation(self.statistics)
         frames = [self._columns(block, statement) for block in statement.blocks]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
         if statement.counted is not None:
-            return frame.agg(F.count(F.lit(1)).alias(statement.counted))
+            return cut(frame.agg(F.count(F.lit(1)).alias(statement.counted)), statement, limit)
         if statement.deduplicate:
             frame = frame.distinct()
         if statement.order:
             frame = frame.orderBy(*map(_sorted, ((key.column, key.descending) for key in statement.order)))
-        if statement.skip:
-            frame = frame.offset(statement.skip)
-        limits = [n for n in (limit, statement.limit) if n is not None]
-        frame = frame.limit(min(limits)) if limits else frame
+        frame = cut(frame, statement, limit)
         columns = statement.columns or statement.query.columns
         return frame.select(*map(_quoted, columns)) if tuple(frame.columns) != columns else frame
 
-    def _columns(self, block: Block, statement: Statement) -> DataFrame:
+    def flat_columns(self, statement: Statement) -> list[str]:
+        """Return the columns of a statement's rows as a file without structs has them."""
+        if statement.counted is not None:
+            return [statement.counted]
+        elements = {element.name: element for block in statement.blocks for element in block.elements}
+        found = []
+        for name in statement.columns or statement.query.columns:
+            fields = [field for field, _ in self._fields(elements[name])] if name in elements else []
+            found += [f"{name}.{field}" for field in fields] or [name]
+        return found
+
+    def _columns(self, block: QueryBlock, statement: Statement) -> DataFrame:
         """Return the rows of a block with the columns that a user sees, and those that rows are sorted by."""
         if statement.language == "motif":
             frame = self._structs(block)
@@ -56,15 +63,17 @@ class Rows:
         if not block.subpatterns:
             return self.find(block.query)
         wanted = {term: f"c{i}" for i, term in enumerate(dict.fromkeys(statement.head))}
-        frame = self._block(block, wanted)
+        shared = dict.fromkeys(a for inner in block.walk() for sub in inner.subpatterns for a in sub.shared)
+        keys = {attribute: wanted.get(attribute, f"k{i}") for i, attribute in enumerate(shared)}
+        frame = self._block(block, wanted, keys)
         named = zip(statement.head, statement.names, strict=True)
         return frame.select(*(F.col(wanted[term]).alias(name) for term, name in named)) if statement.head else frame
 
-    def _structs(self, block: Block) -> DataFrame:
+    def _structs(self, block: QueryBlock) -> DataFrame:
         """Return the rows of a motif: a struct for each named element, with all its properties."""
         names: dict[Term, str] = {}
         structs = []
-        for element in block.elements:
+        for element in (element for element in block.elements if not element.hidden):
             fields = []
             for field, term in self._fields(element):
                 column = names.setdefault(term, f"c{len(names)}")
@@ -84,39 +93,59 @@ class Rows:
         known = {} if rows is None else self.statistics.properties.get(rows.domains[-1], {})
         return [*ends, *((name, Property(element.attribute, name)) for name in known if name not in ("src", "dst"))]
 
-    def _block(self, block: Block, wanted: Mapping[Term, str]) -> DataFrame:
-        """Return the rows of a block, with the columns that are wanted of it and its optional patterns."""
+    def _block(self, block: QueryBlock, wanted: Mapping[Term, str], keys: Mapping[str, str]) -> DataFrame:
+        """Return the rows of a block, with the columns that are wanted of it and its optional patterns.
+
+        `keys` are the columns of attributes that are shared, the same throughout a statement.
+        """
         own = {a for atom in block.query.atoms if not atom.negated for a in atom.attributes}
-        needed = {**wanted}
-        for sub in block.subpatterns:
-            for attribute in sub.shared:
-                needed.setdefault(attribute, f"k{len(needed)}")
+        needed: dict[Term, str] = {**wanted, **{a: keys[a] for sub in block.subpatterns for a in sub.shared}}
         mine = {term: name for term, name in needed.items() if attribute_of(term) in own}
         if not mine:
             mine = {next(iter(block.query.attributes)): "k"}
         frame = self.find(replace(block.query, head=tuple(mine), names=tuple(mine.values()), deduplicate=False))
         for sub in block.subpatterns:
-            frame = self._joined(frame, sub, needed)
+            frame = self._joined(frame, sub, needed, keys)
         return frame
 
-    def _joined(self, frame: DataFrame, sub: Subpattern, needed: Mapping[Term, str]) -> DataFrame:
+    def _joined(self, frame: DataFrame, sub: Subpattern, needed: Mapping[Term, str], keys: Mapping[str, str]) -> DataFrame:
         """Return rows joined to what a subpattern finds for them, or kept by whether it finds something."""
-        keys = [needed[attribute] for attribute in sub.shared]
-        shared: dict[Term, str] = {attribute: needed[attribute] for attribute in sub.shared}
+        on = [keys[attribute] for attribute in sub.shared]
+        shared: dict[Term, str] = {attribute: keys[attribute] for attribute in sub.shared}
         if sub.kind == "optional":
             taken = set(frame.columns)
             more = {term: name for term, name in needed.items() if name not in taken}
             inside = {a for atom in sub.block.query.atoms if not atom.negated for a in atom.attributes}
-            found = self._block(sub.block, {**shared, **{t: n for t, n in more.items() if attribute_of(t) in inside}})
-            return frame.join(found, keys, "left") if keys else frame.join(found, F.lit(True), "left")
-        found = self._block(sub.block, shared)
+            inner = {**shared, **{term: name for term, name in more.items() if attribute_of(term) in inside}}
+            found = self._block(sub.block, inner, keys).select(*inner.values())
+            return frame.join(found, on, "left") if on else frame.join(found, F.lit(True), "left")
+        found = self._block(sub.block, shared, keys)
         how = "left_semi" if sub.kind == "exists" else "left_anti"
-        return frame.join(found.distinct(), keys, how) if keys else frame.join(found.limit(1), F.lit(True), how)
+        if on:
+            return frame.join(found.select(*on).distinct(), on, how)
+        return frame.join(found.limit(1).select(F.lit(1)), F.lit(True), how)
 
 
-def _check_one_relation(statistics: Statistics) -> None:
+def cut(frame: DataFrame, statement: Statement, limit: int | None) -> DataFrame:
+    """Return the rows that SKIP and LIMIT of a statement, and a limit, leave."""
+    frame = frame.offset(statement.skip) if statement.skip else frame
+    limits = [n for n in (limit, statement.limit) if n is not None]
+    return frame.limit(min(limits)) if limits else frame
+
+
+def flat(frame: DataFrame) -> DataFrame:
+    """Return rows with a column for each field of a struct."""
+    columns = []
+    for field in frame.schema:
+        inner = field.dataType.names if isinstance(field.dataType, StructType) else []
+        columns += [F.col(_quoted(field.name))[name].alias(f"{field.name}.{name}") for name in inner]
+        columns += [] if inner else [F.col(_quoted(field.name))]
+    return frame.select(*columns)
+
+
+def check_relations(statement: Statement, statistics: Statistics) -> None:
     """Refuse motifs over several relations: an edge of a motif has no type."""
-    if len(known := edge_relations(statistics)) > 1:
+    if statement.language == "motif" and len(known := edge_relations(statistics)) > 1:
         hint = f"use Cypher, MATCH (a)-[e:{known[0]}]->(b) RETURN a, b, or a rule"
         raise QueryError(f"motifs have no types, and the graph has the relations {', '.join(known)}", hint=hint)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, partial, reduce
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bigjoin.answers import Count, Explanation, added
 from bigjoin.defaults import ListOptions, RunOptions, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, QueryError
 from bigjoin.explain import explain
@@ -23,14 +24,14 @@ from bigjoin.joins.bind import bind
 from bigjoin.languages import Flags, Text, read
 from bigjoin.output import assemble, check_target, staging
 from bigjoin.planner import meaning, plan
-from bigjoin.planner.agm import agm_bound
 from bigjoin.planner.draft import Draft
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statement import Statement
 from bigjoin.query.statistics import Statistics
-from bigjoin.rows import Rows
+from bigjoin.rows import Rows, check_relations, cut, flat
+from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.choose import choose
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.frames import write_frame
@@ -40,52 +41,31 @@ from bigjoin.spark.strategy import Ask, Outcome, PartFile, Strategy, strategy_na
 from bigjoin.spark.stream import publish, stream
 
 
-class Count(int):
-    """The number of matches: an int, with the figures of the run that found it."""
-
-    seconds: float
-    strategy: str
-    workers: int
-    _ran: Outcome
-    _asked: Ask
-
-    @classmethod
-    def of(cls, ran: Outcome, asked: Ask, strategy: str, seconds: float) -> Count:
-        """Return the count of a run, with its figures."""
-        count = cls(ran.matches)
-        count._ran, count._asked = ran, asked
-        count.strategy, count.workers, count.seconds = strategy, ran.workers, seconds
-        return count
-
-    def cut(self, statement: Statement) -> Count:
-        """Return what SKIP and LIMIT of a statement leave of it."""
-        left = statement.cut(self)
-        ran = self._ran if left == self else replace(self._ran, matches=left)
-        return Count.of(ran, self._asked, self.strategy, self.seconds)
-
-    @cached_property
-    def stats(self) -> dict[str, Any]:
-        """The rounds, steps, memory and seconds of the run, the tuples that workers hold, and the AGM bound."""
-        tuples = self._ran.index_tuples()
-        held = {"max": int(tuples.max()), "mean": float(tuples.mean())}
-        return {**self._ran.stats, "index_tuples": held, "agm": agm_bound(self._asked.query, self._asked.index.statistics)}
-
-
-class Explanation(str):
-    """A plan and its estimates, as text; with the `stats` of the run, if there was one."""
-
-    __slots__ = ("stats",)
-    stats: dict[str, Any] | None
-
-
 class Verbs(ABC):
     """Relations in an index, ready for queries."""
 
     _spark: SparkSession | None
+    _has_frames: bool = False
+    """Whether `find` has given out a frame, which may still read the files after a `with` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Remove the files of results and of the scratch index."""
+
+    def __exit__(self, *_: object) -> None:
+        if not self._has_frames:
+            self.close()
 
     @abstractmethod
     def _index_for(self, query: Query) -> Index:
         """Return an index with the relations that a query reads."""
+
+    def _read(self, query: Text, flags: Flags) -> Statement:
+        """Return what a query asks for, if these relations can answer it."""
+        statement = read(query, **flags)
+        if statement.language == "motif":
+            check_relations(statement, self._index_for(statement.query).statistics)
+        return statement
 
     @property
     def spark(self) -> SparkSession:
@@ -109,6 +89,7 @@ class Verbs(ABC):
         """Bytes of scratch files that results of `find` hold until `close`."""
         return self._results.bytes
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def count(
         self,
@@ -126,7 +107,7 @@ class Verbs(ABC):
         """
         parallelism(self.spark)  # may start a session, or run a job to ask a cluster: that is not part of the query's time
         started = time.perf_counter()
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         if not statement.counts_as_queries:
             return self._count_rows(statement, run)
@@ -138,7 +119,7 @@ class Verbs(ABC):
             for part in asked.parts:  # what is asked is found out once, in the time of the first part
                 counts.append(self._count(asked, part, progress, started))
                 started = time.perf_counter()
-        return _added(counts).cut(statement)
+        return added(counts).cut(statement)
 
     def _count(self, asked: _Asked, part: Ask, progress: Callable[[float], None] | None, started: float) -> Count:
         asked_seconds = time.perf_counter() - started
@@ -165,6 +146,7 @@ class Verbs(ABC):
         ran = Outcome(number, workers, stats, partial(whole_index, first.index))
         return Count.of(ran, first, asked.strategy, seconds).cut(statement)
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def exists(
         self,
@@ -176,7 +158,7 @@ class Verbs(ABC):
         **flags: Unpack[Flags],
     ) -> bool:
         """Tell whether there is a match; the join stops at the first."""
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         if statement.limit == 0:
             return False
@@ -189,6 +171,7 @@ class Verbs(ABC):
             asked = (self._ask(_witness(block.query), limit=1, **run) for block in statement.blocks)
             return any(self._strategy(one).find(part, held).count() > 0 for one in asked for part in one.parts)
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def find(
         self,
@@ -206,13 +189,18 @@ class Verbs(ABC):
         If it is factorized, a row stands for many matches: attributes that are independent once the others are bound are
         arrays, and the matches of a row are all combinations of their values. A limit then counts rows.
 
+        The columns of a motif are structs, as in GraphFrames; those of Cypher are what it returns.
+
         The frame is lazy: each action runs the join again (persist the frame to keep the rows) and reads this index, so use it
-        before `close`. With a limit, the join stops as soon as it has that many matches. Strategies that work in rounds are
-        different, as they find the matches now: a small result is part of the frame, and a large one lies in scratch files
-        until `close`, or until Python exits. `scratch_bytes` says how much that is.
+        before `close`; after a `with` block it still works, and files stay until Python exits. With a limit, the join stops as
+        soon as it has that many matches. Strategies that work in rounds are different, as they find the matches now: a small
+        result is part of the frame, and a large one lies in scratch files until `close`, or until Python exits. `scratch_bytes`
+        says how much that is.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        return self._answer(read(query, **flags), options, self._results)
+        frame = self._answer(self._read(query, flags), options, self._results)
+        self._has_frames = True
+        return frame
 
     def _answer(
         self,
@@ -237,9 +225,9 @@ class Verbs(ABC):
         spark = self.spark  # columns can only be named in a session
         if statement.counted is not None and statement.counts_as_queries:
             run = RunOptions(strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
-            number = int(self.count(statement, **run))
+            number = int(self.count(replace(statement, skip=0, limit=None), **run))
             column = F.lit(Decimal(number) if number >= 1 << 63 else number).alias(statement.counted)
-            return spark.range(1).select(column)
+            return cut(spark.range(1).select(column), statement, options["limit"])
         return Rows(find, self._index_for(statement.query).statistics).of(statement, options["limit"])
 
     def _ask_statement(self, statement: Statement, options: ListOptions) -> _Asked:
@@ -258,6 +246,7 @@ class Verbs(ABC):
             frame = frame.distinct()
         return frame.limit(asked.limit) if asked.limit is not None and (asked.is_distinct or len(frames) > 1) else frame
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def write(
         self,
@@ -279,12 +268,13 @@ class Verbs(ABC):
         target = Path(path)
         check_target(target, lists=factorized)
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         with staging(target) as folder:
             parts, columns = self._write(statement, options, self._strategy, folder, target.suffix.lower(), progress)
             assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)
 
+    @with_known_keywords(flags=Flags)
     def pieces(
         self,
         query: Text,
@@ -305,7 +295,7 @@ class Verbs(ABC):
         combined first, for `deduplicate` or optional atoms, all come at the end.
         """
         options = ListOptions(strategy=strategy, workers=workers, batch_size=batch_size, limit=limit, factorized=factorized)
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         if statement.is_query:
             self._ask_statement(statement, options)  # refuse it before anything runs
         folder = common_directory(self.spark, self._index_for(statement.query).path, "found")
@@ -337,11 +327,13 @@ class Verbs(ABC):
         with Held() as held:
             frame = self._answer(statement, options, held, strategy)
             frame = frame.coalesce(1) if statement.order else frame  # the parts of an order stay in it
+            frame = flat(frame) if suffix == ".csv" else frame
             parts, columns = write_frame(frame, folder, suffix)
         if in_pieces:
             publish([file for file, _ in parts], folder)
         return parts, columns
 
+    @with_known_keywords(flags=Flags)
     @with_plain_errors()
     def explain(
         self,
@@ -358,7 +350,7 @@ class Verbs(ABC):
 
         With `delta`, include the delta queries that keep matches up to date while updates change the relations.
         """
-        statement = read(query, **flags)
+        statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         asked = self._ask(statement.query, **run)
         stats = self.count(statement, **run).stats if analyze else None
@@ -367,19 +359,27 @@ class Verbs(ABC):
         text.stats = stats
         return text
 
+    @with_known_keywords(flags=Flags)
     def plan(self, query: Text, **flags: Unpack[Flags]) -> Plan:
         """Return the plan for a query; raise QueryError if the query does not fit the relations."""
         plans = []
-        for block in read(query, **flags).everything:
+        for block in self._read(query, flags).everything:
             index = self._index_for(block.query)
             for part in meaning(block.query, index.statistics):
                 plans.append(plan(part))
                 bind(plans[-1], index)
         return plans[0]
 
+    @with_known_keywords(flags=Flags)
+    def flat_columns(self, query: Text, **flags: Unpack[Flags]) -> list[str]:
+        """Return the columns of a query's rows as a CSV file has them: a struct is a column for each of its fields."""
+        statement = self._read(query, flags)
+        return Rows(lambda _: self.spark.range(0), self._index_for(statement.query).statistics).flat_columns(statement)
+
+    @with_known_keywords(flags=Flags)
     def statistics_for(self, query: Text, **flags: Unpack[Flags]) -> Statistics:
         """Return what is known about the relations that a query reads."""
-        return self._index_for(read(query, **flags).query).statistics
+        return self._index_for(self._read(query, flags).query).statistics
 
     def _ask_listed(self, query: Query, options: ListOptions) -> _Asked:
         """Do the same as `_ask` for a query whose matches are listed; refuse heads that make this impossible."""
@@ -458,29 +458,3 @@ def _check_head(query: Query, *, factorized: bool) -> None:
     if factorized and (query.projects or query.optional):
         hint = f"list every attribute: {query.name}({', '.join(query.attributes)})"
         raise QueryError("factorized matches need a head with every attribute, and no optional atoms", hint=hint)
-
-
-def _added(counts: Sequence[Count]) -> Count:
-    """Return the sum of counts, with the figures of all their runs."""
-    if len(counts) == 1:
-        return counts[0]
-    figures = [count._ran.stats for count in counts]
-    stats = dict(figures[0])
-    for name in ("rounds", "exchanges", "bytes", "tuples", "critical_path", "kernels_compiled"):
-        if name in stats:
-            stats[name] = sum(one[name] for one in figures)
-    for name in ("load", "waiting", "balance"):
-        if name in stats:
-            stats[name] = {part: max((one[name][part] for one in figures), key=_known) for part in stats[name]}
-    if "exchange_loads" in stats:
-        stats["exchange_loads"] = [load for one in figures for load in one["exchange_loads"]]
-    stats["peak_memory"] = max(one["peak_memory"] for one in figures)
-    stats["seconds"] = {part: sum(one["seconds"][part] for one in figures) for part in ("plan", "run")}
-    stats["steps"] = [step for one in figures for step in one["steps"]]
-    first, seconds = counts[0], sum(count.seconds for count in counts)
-    return Count.of(replace(first._ran, matches=sum(counts), stats=stats), first._asked, first.strategy, seconds)
-
-
-def _known(figure: float | None) -> float:
-    """Return a figure, or a smaller number than any figure if it is None."""
-    return -1.0 if figure is None else figure

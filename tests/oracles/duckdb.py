@@ -87,6 +87,8 @@ def sql(head, atoms, filters=(), distinct=False, induced=False, symmetric=False,
     def side(operand):
         if isinstance(operand, str):
             return at[operand]
+        if operand[0] == "tuple":
+            return f"({', '.join(map(side, operand[1:]))})"
         if operand[0] == "const":
             return _literal(operand[1])
         _, name, wanted = operand

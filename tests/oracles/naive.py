@@ -1,7 +1,8 @@
 """The brute-force oracle: every binding of every attribute, tested against the definition. It imports nothing of ours.
 
 A query here is plain data: head names, atoms (relation, names, negated) and filters (left, operator, right), where a name is a
-str, a constant is a tuple ("const", value), and a property is a tuple ("property", name, property). A relation whose rows have
+str, a constant is a tuple ("const", value), a property is a tuple ("property", name, property), and the sides of a `!=`
+between tuples are ("tuple", name, name, ...). A relation whose rows have
 ids holds tuples of both lengths. In a negated atom a name may also be None, which stands for anything, or a constant; so it
 may in the atoms (relation, names) of `optional`, whose own names are the last of the head. `domains` says what a name ranges
 over, where there is more than one domain, and `properties` what values have: properties[domain][property][value], None where it
@@ -171,6 +172,8 @@ def _extra(relations, positive, head, at, symmetric, domains):
 def _value(side, at, domains, properties):
     if isinstance(side, str):
         return at[side]
+    if side[0] == "tuple":
+        return repr([at[name] for name in side[1:]])
     return side if side[0] == "const" else properties[domains[side[1]]][side[2]][at[side[1]]]
 
 

@@ -12,11 +12,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from bigjoin import __version__
+from bigjoin.answers import Count
 from bigjoin.defaults import EXCHANGE_BATCH_SIZE, STRATEGIES
 from bigjoin.graph import Graph
 from bigjoin.relations import Relations
 from bigjoin.spark.session import get_session
-from bigjoin.verbs import Count
 from bigjoin_bench.graphs import AbsentError, Library
 from bigjoin_bench.question import Question
 from bigjoin_bench.results import Line, append, commit, machine, versions

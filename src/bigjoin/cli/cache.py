@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 
 from bigjoin.errors import IndexFormatError
 from bigjoin.private import user_cache
+from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.storage.scratch import remove_abandoned, scratch_folder
 
 if TYPE_CHECKING:
     from bigjoin.graph import Graph
 
+READING_RULES = 2
+"""Counts the rules by which columns and headers are judged: an index that was built by earlier rules is not used again."""
 BLOCK_BYTES, SAMPLED_BLOCKS = 1 << 12, 16
 """How much of each file is read to detect a change."""
 MAX_BUILD_SECONDS = 86400.0
@@ -38,11 +41,13 @@ def writable_cache() -> Path | None:
     return None
 
 
-def cached(source: Path, cache: Path, *, directed: bool, build: Callable[[Path], object]) -> Graph:
+def cached(
+    source: Path, cache: Path, *, directed: bool, reading: ReadingOptions = JUDGED, build: Callable[[Path], object]
+) -> Graph:
     """Return the graph of a source from the cache; if its index is missing or damaged, `build` makes it first."""
     from bigjoin.graph import Graph
 
-    entry = cache / _entry_name(source, directed=directed)
+    entry = cache / _entry_name(source, directed=directed, reading=reading)
     remove_abandoned(cache)
     try:
         return Graph.open(entry)
@@ -59,11 +64,12 @@ def cached(source: Path, cache: Path, *, directed: bool, build: Callable[[Path],
     return Graph.open(entry)
 
 
-def _entry_name(source: Path, *, directed: bool) -> str:
-    """Return the name of a source's entry: its path, and the state of its files."""
+def _entry_name(source: Path, *, directed: bool, reading: ReadingOptions = JUDGED) -> str:
+    """Return the name of a source's entry: its path and how it is read, and the state of its files."""
     path = source.resolve()
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    return f"{_digest(os.fsencode(path))}-{'directed' if directed else 'undirected'}-{_digest(*map(_state, files))}"
+    how = repr((READING_RULES, sorted(vars(reading).items()))).encode()
+    return f"{_digest(os.fsencode(path), how)}-{'directed' if directed else 'undirected'}-{_digest(*map(_state, files))}"
 
 
 def _state(file: Path) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import select
 import shutil
@@ -34,7 +33,9 @@ COPY_BYTES = 1 << 20
 
 
 @click.command()
-@click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet or .csv file.")
+@click.option(
+    "-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet, .csv, .json or .jsonl file."
+)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches (with --factorized: N rows).")
 @click.option("--factorized", is_flag=True, help="Return independent attributes as lists instead of all combinations.")
 @query_options
@@ -64,7 +65,7 @@ def find(query: str, source: str | None, output: Path | None, limit: int | None,
             suffix = ".arrow" if is_json else ".csv"
             try:
                 with closing(graph.pieces(parsed, suffix, progress=report.share, look=_check_reader, **listing)) as pieces:
-                    _print_json(pieces) if is_json else _print_csv(pieces, parsed.columns)
+                    _print_json(pieces) if is_json else _print_csv(pieces, graph.flat_columns(parsed))
                 sys.stdout.flush()
             except BrokenPipeError:  # the reader has seen enough
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -100,11 +101,12 @@ def _print_json(pieces: Iterator[Path]) -> None:
     """Print files of Arrow batches as they come, as JSON lines."""
     import pyarrow as pa
 
+    from bigjoin.spark.matches import json_line
+
     for piece in pieces:
         with pa.ipc.open_file(str(piece)) as reader:
             for number in range(reader.num_record_batches):
-                for row in reader.get_batch(number).to_pylist():
-                    sys.stdout.write(json.dumps(row, default=str) + "\n")
+                sys.stdout.writelines(json_line(row) for row in reader.get_batch(number).to_pylist())
         sys.stdout.flush()
 
 

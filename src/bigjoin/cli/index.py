@@ -13,12 +13,13 @@ import click
 from bigjoin.cli.info import describe, described, summary
 from bigjoin.cli.options import Options, answer, index_options, named_option
 from bigjoin.cli.progress import Reporter
-from bigjoin.cli.source import check_exists, start_spark
+from bigjoin.cli.source import check_exists, note_readings, spooled, start_spark
 from bigjoin.cli.vacuum import vacuumed
 from bigjoin.cli.verify import verified
 from bigjoin.defaults import PART_SIZE
 from bigjoin.languages import parse
-from bigjoin.paths import is_remote
+from bigjoin.paths import check_local, is_remote
+from bigjoin.reading import JUDGED
 
 if TYPE_CHECKING:
     from bigjoin.query.query import Query
@@ -29,10 +30,6 @@ _FORMER_OPTIONS = {"info": described, "verify": verified, "vacuum": vacuumed}
 """Options that have become commands. They still work, with a note, until the next release."""
 
 
-def _split(_: click.Context, __: click.Parameter, names: str | None) -> list[str] | None:
-    return [name.strip() for name in names.split(",")] if names else None
-
-
 @click.command()
 @click.argument("source")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
@@ -41,7 +38,6 @@ def _split(_: click.Context, __: click.Parameter, names: str | None) -> list[str
 @click.option("--vertices", metavar="PATH", help="A table of vertices: their ids, and columns that become properties.")
 @click.option("--labels", metavar="COLUMN", help="The vertices' column of labels; each becomes a relation [default: label].")
 @click.option("--types", metavar="COLUMN", help="SOURCE's column of edge types; each also becomes a relation.")
-@click.option("--columns", metavar="A,B,...", callback=_split, help="Names for SOURCE's columns, src and dst first.")
 @click.option("--no-properties", is_flag=True, help="Leave out the columns beyond src and dst.")
 @click.option("--parallel", is_flag=True, help="Give every row an id, even without further columns.")
 @click.option("--drop-nulls", is_flag=True, help="Drop edges with a NULL id instead of refusing them.")
@@ -94,15 +90,20 @@ def _build(
     from bigjoin.materialize import definitions, materialize
     from bigjoin.streaming.compaction import compact_in_place
 
+    check_local(directory, "an index is written")
     check_target(directory)
     if name in options.relations:
         raise click.UsageError(f"--relation {name}={options.relations[name]}: there are two relations {name!r}")
-    for path in filter(None, (source, *options.relations.values(), build["vertices"])):
+    given = {"source": source, "vertices": build["vertices"], **{f"r {n}": p for n, p in options.relations.items()}}
+    given = spooled({name: path for name, path in given.items() if path is not None})
+    source, build["vertices"] = given["source"], given.get("vertices")
+    relations = {name: given[f"r {name}"] for name in options.relations}
+    for path in given.values():
         check_exists(path)
     before = Index.open(source) if not is_remote(source) and is_index(Path(source)) else None
     if before is not None and (options.relations or name != "edge"):
         raise click.UsageError(f"{source} is an index: --name and --relation are for tables of edges")
-    changes_edges = no_properties or options.drop_nulls or any(build.values())
+    changes_edges = no_properties or options.drop_nulls or any(build.values()) or options.reading != JUDGED
     with Reporter(quiet=options.quiet) as report:
         started = time.perf_counter()
         spark = partial(start_spark, options, report)
@@ -117,7 +118,7 @@ def _build(
             built = materialize(compact_in_place(before), queries, runner, part=part_size, progress=report.stage)
         else:
             built = build_index(
-                source if before is not None else {name: source, **options.relations},
+                source if before is not None else {name: source, **relations},
                 directory,
                 directed=not options.undirected,
                 properties=not no_properties,
@@ -127,8 +128,11 @@ def _build(
                 spark=spark,
                 progress=report.stage,
                 share=report.share,
+                **vars(options.reading),
                 **build,
             )
+            if before is None:
+                note_readings(built, options)
         seconds = time.perf_counter() - started
         if verify:
             report.stage("verifying")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from bigjoin.cli.options import Answer, Facts, Options, inspection
 
 if TYPE_CHECKING:
     from bigjoin.index.directory import Index
+    from bigjoin.index.manifest_entries import ReadingEntry
 
 BAR_WIDTH = 40
 """Characters of the longest bar of a histogram."""
@@ -52,6 +53,8 @@ def describe(index: Index) -> Facts:
                 "rows": statistics.domains.get(f"{name} edge"),
                 "properties": dict(statistics.properties.get(f"{name} edge", {})),
                 "source": asdict(entry.source or SourceEntry(0, 0, 0, 0)),
+                "reading": None if entry.reading is None else asdict(entry.reading),
+                "read": None if entry.reading is None else read_as(entry.reading, ("src", "dst")),
             }
             list_files.update(file for order in entry.orders.values() for level in order.levels for file in level.files)
     edges: int = sum(facts["edges"] for facts in relations.values())
@@ -63,6 +66,8 @@ def describe(index: Index) -> Facts:
         "relations": relations,
         "labels": labels,
         "materialized": materialized,
+        "vertices_reading": None if (of := manifest.domains[VERTEX].reading) is None else asdict(of),
+        "vertices_read": None if of is None else read_as(of, ("id",)),
         "vertex_properties": dict(statistics.properties.get(VERTEX, {})),
         "bytes": index.bytes,
         "bytes_per_edge": sum(manifest.files[file].bytes for file in list_files) / max(1, edges),
@@ -76,6 +81,11 @@ def describe(index: Index) -> Facts:
     }
 
 
+def read_as(reading: ReadingEntry, ends: Sequence[str]) -> str:
+    """Return how a source was read, as a sentence that begins with its name."""
+    return f"{reading.source}: {reading.sentence(ends)}"
+
+
 def summary(facts: Facts) -> Iterator[str]:
     """Give what an index holds as lines of text."""
     kind, loops = ("directed", "kept") if facts["directed"] else ("undirected", "dropped")
@@ -86,7 +96,11 @@ def summary(facts: Facts) -> Iterator[str]:
         parts += [f"{source['loops']:,} loops {loops}"]
         parts += [f"{source['nulls']:,} with NULL ids dropped"] if source["nulls"] else []
         yield f"  {name}: {relation['edges']:,} edges; {', '.join(parts)}"
+        if relation["read"] is not None:
+            yield f"    read {relation['read']}"
         yield from _columns("    properties", relation["properties"])
+    if facts["vertices_read"] is not None:
+        yield f"  vertices: read {facts['vertices_read']}"
     yield from _columns("  vertex properties", facts["vertex_properties"])
     if facts["labels"]:
         yield "  labels: " + ", ".join(f"{name} {count:,}" for name, count in facts["labels"].items())

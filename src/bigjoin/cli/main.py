@@ -24,9 +24,10 @@ USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 def cli() -> None:
     """Find and count subgraphs in large graphs: worst-case optimal joins on Spark.
 
-    QUERY is a name (triangle, 4-clique, diamond, house, 5-clique, ...) or a rule such as
-    'tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b'. SOURCE is an edge list (.txt .csv .tsv, also .gz), Parquet, or an
-    index directory.
+    QUERY is a name (triangle, 4-clique, diamond, house, 5-clique, ...), a rule such as
+    'tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b', a motif such as '(a)-[]->(b); (b)-[]->(a)', or Cypher such as
+    'MATCH (a)-[]->(b) RETURN a, b'. SOURCE is an edge list (.txt .csv .tsv .json, also .gz), Parquet, an index
+    directory, or - for standard input.
     """
 
 

@@ -14,6 +14,7 @@ import click
 from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions
 from bigjoin.languages import Flags
 from bigjoin.query.flags import FLAGS
+from bigjoin.reading import JUDGED, ReadingOptions
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -31,6 +32,7 @@ class Options:
     undirected: bool = False
     flags: Flags = field(default_factory=Flags)
     run: RunOptions = field(default_factory=lambda: RunOptions(strategy="auto", workers=None, batch_size=None))
+    reading: ReadingOptions = JUDGED
     relations: Mapping[str, str] = field(default_factory=dict)
     drop_nulls: bool = False
     master: str | None = None
@@ -58,6 +60,8 @@ def with_options(*names: str) -> Decorator:
             for group, kind in (("flags", Flags), ("run", RunOptions)):
                 if members := take(kind.__annotations__):
                     given[group] = members
+            if said := take(ReadingOptions.__dataclass_fields__):
+                given["reading"] = ReadingOptions(**said)
             function(options=Options(**take(Options.__dataclass_fields__)), **given)
 
         command: Callable[..., Any] = call
@@ -114,6 +118,27 @@ def _settings(_: click.Context, parameter: click.Parameter, given: tuple[str, ..
     return settings
 
 
+def _parameters(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, bool | int | float | str]:
+    """Return parameters by name: numbers, true and false as such, everything else as text, which may be quoted."""
+    values: dict[str, bool | int | float | str] = {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{one!r} is no parameter: write NAME=VALUE, as in --param least=100", param=parameter)
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        if isinstance(value, (list, dict)) or value is None:
+            raise click.BadParameter(f"{name} is no number, text, true or false", param=parameter)
+        values[name.strip().removeprefix("$")] = value
+    return values
+
+
+def _split(_: click.Context, __: click.Parameter, names: str | None) -> list[str] | None:
+    return [name.strip() for name in names.split(",")] if names else None
+
+
 def _flag(name: str, text: str) -> Decorator:
     return click.option(f"--{name.replace('_', '-')}", is_flag=True, help=text)
 
@@ -128,7 +153,11 @@ _BATCH_SIZE = (
     f"alive in a worker [default: {EXCHANGE_BATCH_SIZE:,}]. Memory grows with it."
 )
 _CONF = "A Spark setting; may be repeated. KEY=@FILE reads the value from a file, since other users can see arguments."
+_PARAM = "The value of $NAME in a Cypher text; may be repeated. Numbers, true and false are read as such."
 _RELATION = "A relation of any arity, from a file or an index; may be repeated. Replaces SOURCE."
+
+_COLUMNS = "Names for the columns of a file without a header; otherwise the columns to read."
+_HEADER = "Whether the first line of text is a header [default: judged, with a note]."
 
 _SHARED: dict[str, Decorator] = {
     "query": click.argument("query"),
@@ -138,7 +167,15 @@ _SHARED: dict[str, Decorator] = {
     **{flag.name: _flag(flag.name, flag.help) for flag in FLAGS},
     "where": click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
     "select": click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
+    "parameters": click.option("--param", "parameters", multiple=True, metavar="NAME=VALUE", callback=_parameters, help=_PARAM),
     "relations": named_option("--relation", "relations", "PATH", text=_RELATION),
+    "src": click.option("--src", metavar="COLUMN", help="The column of edges' sources: its name, or its position from 1."),
+    "dst": click.option("--dst", metavar="COLUMN", help="The column of edges' targets."),
+    "id": click.option("--id", metavar="COLUMN", help="The column of the vertices' ids."),
+    "columns": click.option("--columns", metavar="A,B,...", callback=_split, help=_COLUMNS),
+    "header": click.option("--header/--no-header", default=None, help=_HEADER),
+    "delimiter": click.option("--delimiter", metavar="C", help="What separates the columns of text, such as ';' or '\\t'."),
+    "encoding": click.option("--encoding", metavar="NAME", help="The encoding of text, such as utf-16 [default: UTF-8]."),
     "drop_nulls": _flag("drop_nulls", "Drop rows of these relations that contain a NULL."),
     "strategy": click.option(
         "--strategy", type=click.Choice(["auto", *STRATEGIES]), default="auto", show_default=True, help=_STRATEGY
@@ -150,19 +187,28 @@ _SHARED: dict[str, Decorator] = {
     "no_cache": _flag("no_cache", "Build a new index, and do not keep it."),
     "no_verify": _flag("no_verify", "Trust the files of an index; damaged files may give wrong answers or a crash."),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-    "quiet": _flag("quiet", "Show no progress on stderr."),
+    "quiet": _flag("quiet", "Show neither progress nor how a source was read on stderr."),
 }
 """The arguments and options that several commands have, by the name of their value."""
 
 _OUTPUT_OPTIONS = ("as_json", "quiet")
-_QUERY_OPTIONS = ("undirected", *(flag.name for flag in FLAGS), "where", "select")
+_READING_OPTIONS = ("src", "dst", "columns", "header", "delimiter", "encoding")
+_QUERY_OPTIONS = ("undirected", *(flag.name for flag in FLAGS), "where", "select", "parameters")
 _RUN_OPTIONS = ("strategy", "workers", "batch_size", "master", "conf", "no_verify")
 
 query_options = with_options(
-    "query", "source", *_QUERY_OPTIONS, "relations", "drop_nulls", *_RUN_OPTIONS, "no_cache", *_OUTPUT_OPTIONS
+    "query",
+    "source",
+    *_QUERY_OPTIONS,
+    "relations",
+    *_READING_OPTIONS,
+    "drop_nulls",
+    *_RUN_OPTIONS,
+    "no_cache",
+    *_OUTPUT_OPTIONS,
 )
 watch_options = with_options(*_QUERY_OPTIONS, *_RUN_OPTIONS, *_OUTPUT_OPTIONS)
-index_options = with_options("undirected", "master", "conf", *_OUTPUT_OPTIONS)
+index_options = with_options(*_READING_OPTIONS, "id", "undirected", "master", "conf", *_OUTPUT_OPTIONS)
 generate_options = with_options("master", "conf", *_OUTPUT_OPTIONS)
 demo_options = with_options("conf", "quiet")
 conf_option = _SHARED["conf"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import codecs
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,15 +17,21 @@ import click
 from bigjoin.cli.cache import cached, writable_cache
 from bigjoin.cli.options import Options
 from bigjoin.cli.progress import Reporter
-from bigjoin.errors import SourceError
-from bigjoin.paths import check_regular, is_remote
+from bigjoin.errors import SourceError, bounded
+from bigjoin.paths import NamedPath, check_regular, is_remote, shown_name
+from bigjoin.reading import JUDGED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from bigjoin.graph import Graph
+    from bigjoin.index.directory import Index
+    from bigjoin.index.manifest_entries import ReadingEntry
     from bigjoin.query.statement import Statement
     from bigjoin.relations import Relations
+
+STDIN = "-"
+STDIN_NAME = "the standard input"
 
 
 @contextmanager
@@ -31,6 +41,7 @@ def asking(
     """Give the graph or relations that a query is about, with a Spark session if it runs, and a reporter of progress."""
     with Reporter(quiet=options.quiet) as report:
         graph = _open_source(source, options, report)
+        _note_relations(graph, query, options)
         if runs:
             graph.plan(query)  # report a query that does not fit before Spark takes seconds to start
             graph = graph.on(start_spark(options, report))
@@ -42,7 +53,12 @@ def _open_source(source: str | None, options: Options, report: Reporter) -> Grap
     if source is not None:
         if options.relations:
             raise click.UsageError("give either SOURCE or --relation, not both")
-        return open_graph(source, options, report)
+        from bigjoin.index.manifest_file import is_index
+
+        graph = open_graph(source, options, report)
+        if is_remote(source) or not is_index(Path(source)):
+            note_readings(graph.index, options, None if source == STDIN else source)
+        return graph
     if not options.relations:
         raise click.UsageError(
             "Missing argument 'SOURCE': name an edge list or an index, or give relations with --relation NAME=PATH"
@@ -51,10 +67,12 @@ def _open_source(source: str | None, options: Options, report: Reporter) -> Grap
         raise click.UsageError("--undirected is for graphs: relations have no direction")
     from bigjoin.relations import Relations
 
-    for path in options.relations.values():
+    relations = spooled(options.relations)
+    for path in relations.values():
         check_exists(path)
     spark = start_spark(options, report) if options.master or options.conf else None  # Spark reads large relations
-    return Relations(options.relations, drop_nulls=options.drop_nulls, spark=spark)
+    said = {name: given for name, given in vars(options.reading).items() if name != "id"}
+    return Relations(relations, drop_nulls=options.drop_nulls, spark=spark, **said)
 
 
 def open_graph(source: str, options: Options, report: Reporter) -> Graph:
@@ -63,23 +81,88 @@ def open_graph(source: str, options: Options, report: Reporter) -> Graph:
     from bigjoin.index.manifest_file import is_index
     from bigjoin.indexing import build_index
 
+    from_stdin = source == STDIN
+    source = spooled({"": source})[""]
     check_exists(source)
     path, is_local = Path(source), not is_remote(source)
     if is_local and is_index(path):
+        if options.reading != JUDGED:
+            raise click.UsageError(f"{source} is an index: options about columns and text are for other sources")
         graph = Graph.open(path, verify=not options.no_verify)
         if not options.undirected or not graph.directed:
             return graph
         report.stage("deriving the undirected graph")
         return graph.undirected()
     if is_local and path.is_file() and path.stat().st_size == 0:
-        raise SourceError(f"{source} has no edges: it is empty")
+        raise SourceError(f"{shown_name(source)} has no edges: it is empty")
     directed, spark = not options.undirected, partial(start_spark, options, report)
-    if is_local and not options.no_cache and (cache := writable_cache()) is not None:
-        build = partial(build_index, source, directed=directed, spark=spark, progress=report.stage, share=report.share)
-        return cached(path, cache, directed=directed, build=build)
-    session = spark()
-    report.stage(f"indexing {source}")
-    return Graph(source, directed=directed, spark=session)
+    said = vars(options.reading)
+    if is_local and not from_stdin and not options.no_cache and (cache := writable_cache()) is not None:
+        build = partial(build_index, source, directed=directed, spark=spark, progress=report.stage, share=report.share, **said)
+        graph = cached(path, cache, directed=directed, reading=options.reading, build=build)
+    else:
+        session = spark()
+        report.stage(f"indexing {shown_name(source)}")
+        graph = Graph(source, directed=directed, spark=session, **said)
+    return graph
+
+
+def note_readings(index: Index, options: Options, source: str | None = None) -> None:
+    """Say on stderr which columns and which header the sources of an index were read with, unless --quiet.
+
+    The index may be older than the name by which its only `source` goes now.
+    """
+    from bigjoin.index.directory import VERTEX
+
+    edges = dict.fromkeys(entry.reading for entry in index.manifest.relations.values())
+    ends: Sequence[str]
+    for reading, ends in (*((one, ("src", "dst")) for one in edges), (index.manifest.domains[VERTEX].reading, ("id",))):
+        if reading is not None:
+            _note(options, source or reading.source, reading, ends)
+
+
+def _note_relations(graph: Graph | Relations, query: Statement, options: Options) -> None:
+    """Say how the relations that a query reads were read."""
+    from bigjoin.relations import Relations
+
+    if isinstance(graph, Relations):
+        atoms = (atom for block in query.everything for atom in block.query.atoms)
+        named = (name for atom in atoms for name in (atom.relation, *(atom.pattern.relations if atom.pattern else ())))
+        for name in dict.fromkeys(name for name in named if name in options.relations):
+            if (reading := graph.reading(name)) is not None:
+                _note(options, reading.source, reading, ())
+
+
+def _note(options: Options, source: str, reading: ReadingEntry, ends: Sequence[str]) -> None:
+    if not options.quiet:
+        click.echo(f"bigjoin: note: {bounded(f'{shown_name(source)}: {reading.sentence(ends)}')}", err=True)
+
+
+def spooled(sources: Mapping[str, str]) -> dict[str, str]:
+    """Return sources with standard input, which can be read only once, as a file of scratch; refuse it for two of them."""
+    if sum(source == STDIN for source in sources.values()) > 1:
+        raise click.UsageError("- is the standard input, which can be read once: save it as a file to read it twice")
+    return {name: _spool() if source == STDIN else source for name, source in sources.items()}
+
+
+def _spool() -> str:
+    from bigjoin.spark.session import scratch_directory
+
+    if sys.stdin is None or sys.stdin.isatty():
+        raise SourceError("- is the standard input, and there is none: send edges through a pipe, or name a file")
+    file = scratch_directory("stdin") / "rows"
+    with file.open("wb") as sink:
+        shutil.copyfileobj(sys.stdin.buffer, sink, 1 << 20)
+    with file.open("rb") as content:
+        start = content.read(1 << 12)
+    if not start:
+        raise SourceError(f"{STDIN_NAME} is empty: it holds no edges")
+    packed = ".gz" if start.startswith(b"\x1f\x8b") else ""
+    if packed:
+        start = zlib.decompressobj(wbits=31).decompress(start, 1 << 10)
+    text = start.removeprefix(codecs.BOM_UTF8).lstrip()
+    suffix = ".parquet" if start.startswith(b"PAR1") else ".json" if text.startswith((b"{", b"[")) else ".txt"
+    return NamedPath(str(file.rename(file.with_suffix(suffix + packed))), STDIN_NAME)
 
 
 def check_exists(source: str) -> None:

@@ -15,7 +15,8 @@ from bigjoin.cli.options import Options, watch_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import start_spark
 from bigjoin.errors import BigjoinError, SourceError
-from bigjoin.languages import parse
+from bigjoin.languages import read
+from bigjoin.paths import check_local
 
 if TYPE_CHECKING:
     from bigjoin.streaming.epoch import Epoch
@@ -63,6 +64,10 @@ def watch(
     watched = _watched(query, options, listing=output is not None)
     if (window is None) != (time is None):
         raise click.UsageError("a window is a length and the column it is about: give both --window and --time")
+    check_local(updates, "the files of --updates are read", SourceError)
+    check_local(directory, "an index is kept")
+    if output is not None:
+        check_local(output, "matches are written")
     if not updates.is_dir():
         raise SourceError(f"there is no folder {updates} of updates")
     with Reporter(quiet=options.quiet) as report:
@@ -127,7 +132,7 @@ def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> di
     for given in queries:
         name, equals, text = given.partition("=")
         is_named = equals and name.strip().isidentifier() and not text.startswith("=")
-        query = parse(text if is_named else given, **options.flags)
+        query = read(text if is_named else given, **options.flags)
         chosen = name.strip() if is_named else query.name
         if chosen in named:
             raise click.UsageError(f"two queries are called {chosen!r}: write NAME=QUERY")

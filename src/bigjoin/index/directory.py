@@ -174,6 +174,8 @@ than a small task. Indices never change, so one that is found here by path and i
 
 def _received(path: Path, manifest: Manifest, verifies: bool) -> Index:
     """Return the index that has travelled to a task."""
+    if not path.exists():
+        raise IndexFormatError(f"there is no index {path} any more: the graph was closed, or its folder removed; make it again")
     key = (path, manifest.identity, bool(manifest.runs), verifies)
     _mapped[key] = _mapped.pop(key) if key in _mapped else Index(path, manifest, verifies)
     while len(_mapped) > MAX_MAPPED_INDICES:

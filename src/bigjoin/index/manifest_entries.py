@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeAlias
 
 from bigjoin.defaults import MAX_SHARDS
-from bigjoin.errors import BigjoinError
+from bigjoin.errors import BigjoinError, shown
 from bigjoin.index.typed_json import BigInt, between, matching
 from bigjoin.query.statistics import ListStatistics
 
@@ -90,6 +90,49 @@ class SourceEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingEntry:
+    """How a source was read: which of its columns hold the ids, which are properties, and whether it has a header."""
+
+    source: str
+    keys: tuple[str, ...]
+    """The columns of the ids, as the source calls them; c1, c2, ... by their places if it does not."""
+    properties: tuple[str, ...] = ()
+    header: bool | None = None
+    """None if the source is no text."""
+    by_place: bool = False
+    """Whether the ids were taken by the places of their columns, and other columns might have been meant."""
+    judged: str | None = None
+    """The first line, if nothing but its looks decided whether it is a header."""
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether a user may have meant something else."""
+        return self.by_place or self.judged is not None
+
+    def sentence(self, ends: Sequence[str]) -> str:
+        """Return how the source was read, as a sentence without its name; `ends` are what the ids are called in an index."""
+        parts = []
+        if self.judged is not None and self.header:
+            parts.append(f"the first line, {shown(self.judged, 80)!r}, is the header (if it is not: --no-header, header=False)")
+        elif self.judged is not None:
+            parts.append(f"the first line, {shown(self.judged, 80)!r}, is no header (if it is one: --header, header=True)")
+        elif self.header is not None:
+            parts.append("the first line is the header" if self.header else "there is no header")
+        if len(ends) != len(self.keys):
+            parts.append(f"columns: {', '.join(self.keys)}")
+        elif tuple(name.lower() for name in self.keys) == tuple(ends):
+            parts.append(f"{' and '.join(self.keys)} by name")
+        else:
+            parts.append(", ".join(f"{_place(key)} is {end}" for key, end in zip(self.keys, ends, strict=True)))
+        return "; ".join([*parts, *([f"properties: {', '.join(self.properties)}"] if self.properties else [])])
+
+
+def _place(column: str) -> str:
+    """Return a column's name, or `column 3` for c3, which has none."""
+    return f"column {column[1:]}" if re.fullmatch(r"c[1-9]\d*", column) else column
+
+
+@dataclass(frozen=True, slots=True)
 class DefinitionEntry:
     """The query that a materialised relation is the result of; head and atoms only if it consists of atoms alone."""
 
@@ -110,6 +153,7 @@ class RelationEntry:
     orders: Mapping[ColumnOrder, OrderEntry]
     catalogue: Mapping[str, Annotated[float, between(0, 2**62)]] = field(default_factory=dict)
     source: SourceEntry | None = None
+    reading: ReadingEntry | None = None
     rows: RelationEntry | None = None
     """The same relation with a third column, the number of the row, if rows are numbered."""
     columns: tuple[str, ...] = ()
@@ -142,6 +186,8 @@ class DomainEntry:
     """How many of the codes are in the tries, if runs have added more."""
     next: BoundedCount | None = None
     """The number that the next row gets."""
+    reading: ReadingEntry | None = None
+    """How the table of vertices was read, if there is one."""
 
     @property
     def stored_size(self) -> int:

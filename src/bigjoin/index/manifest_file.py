@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bigjoin.errors import IndexFormatError
+from bigjoin.errors import IndexFormatError, SourceError
 from bigjoin.index.manifest_checks import check_entries
 from bigjoin.index.manifest_entries import FORMAT_VERSION, Manifest, is_build
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
+from bigjoin.paths import check_local
 from bigjoin.storage import storage_at
 
 MANIFEST = "manifest.json"
@@ -27,6 +28,7 @@ LOCK = ".lock"
 def read_manifest(path: Path) -> Manifest:
     """Return the manifest of a directory; raise IndexFormatError that says what is wrong with it."""
     file, storage = path / MANIFEST, storage_at(path)
+    check_local(path, "an index is opened", SourceError)
     if not storage.is_folder():
         raise IndexFormatError(f"there is no index at {path}")
     if not storage.exists(MANIFEST):

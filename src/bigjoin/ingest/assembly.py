@@ -12,7 +12,7 @@ import pyarrow as pa
 from bigjoin.index.catalogue import sample
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.directory import VERTEX
-from bigjoin.index.manifest_entries import ColumnOrder, DomainEntry, Manifest, RelationEntry, SourceEntry
+from bigjoin.index.manifest_entries import ColumnOrder, DomainEntry, Manifest, ReadingEntry, RelationEntry, SourceEntry
 from bigjoin.index.shards import Shards
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.values import take
@@ -94,13 +94,13 @@ class Assembly:
             names = tuple(self.name(file) for file in files)
             self.domains[domain] = replace(self.domains[domain], properties=properties, files=names)
 
-    def enter_source(self, name: str, *, rows: int, nulls: int, loops: int) -> None:
-        """Enter what became of a relation's rows: how many were read, and how many of them added nothing to the set."""
+    def enter_source(self, name: str, *, rows: int, nulls: int, loops: int, reading: ReadingEntry | None) -> None:
+        """Enter how a relation's source was read, how many rows it had, and how many of them added nothing to the set."""
         relation = self.relations[name]
         kept = relation.tuples if self.directed else relation.tuples // 2
         dropped = nulls + (0 if self.directed else loops)
         source = SourceEntry(rows, nulls, loops, duplicates=rows - dropped - kept)
-        self.relations[name] = replace(relation, source=source)
+        self.relations[name] = replace(relation, source=source, reading=reading)
 
     def manifest(self, kind: np.dtype[np.unsignedinteger]) -> Manifest:
         """Return the part of the manifest that a build decides."""

@@ -173,12 +173,14 @@ def _build(
     for relation in blueprint.relations:
         mine = named[relation.name]
         read, loops = sum(chunk.read for chunk in mine), sum(chunk.loops for chunk in mine)
-        assembly.enter_source(relation.name, rows=read, nulls=read - rows[relation.name], loops=loops)
+        nulls = read - rows[relation.name]
+        assembly.enter_source(relation.name, rows=read, nulls=nulls, loops=loops, reading=relation.table.reading)
         if relation.rowwise:
             assembly.progress("numbering rows")
             _number_rows(assembly, relation, mine, numbering.codes, tries)
     if blueprint.vertices is not None:
         assembly.progress("placing vertices")
+        assembly.domains[VERTEX] = replace(assembly.domains[VERTEX], reading=blueprint.vertices.reading)
         write_vertices(assembly, blueprint.vertices, of_vertices, numbering.codes, kind, blueprint.labels)
     return assembly.manifest(kind)
 

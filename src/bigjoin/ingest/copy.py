@@ -53,7 +53,7 @@ def copy(
                 assembly.relations[name] = _link_list(assembly, index, entry)
                 continue
             if (source := entry.source) is not None:
-                assembly.enter_source(name, rows=source.rows, nulls=source.nulls, loops=source.loops)
+                assembly.enter_source(name, rows=source.rows, nulls=source.nulls, loops=source.loops, reading=entry.reading)
             if entry.rows is not None:
                 tuples = [replace(c.tuples(()), both_ways=not directed) for c in chunks[name] if c.rows]
                 assembly.write_rows(name, tuples, index.statistics.domains[entry.rows.domains[2]], tries)

@@ -23,19 +23,21 @@ def read_delimited(
     skipped: int = 0,
     texts: Iterable[str] = (),
     nulls: Iterable[str] | None = None,
+    source: str | None = None,
 ) -> pa.Table:
     """Return the rows of a file, after `skipped` lines and, if it is titled, its titles; `texts` are columns to read as text.
 
     A column with integers that are not spelled as they print, like 007, is text, so that 7 and 007 stay two ids. `nulls` are
-    the spellings of NULL, for text too; without them Arrow's own apply, and text is never NULL.
+    the spellings of NULL, for text too; without them Arrow's own apply, and text is never NULL. Messages call it `source`.
     """
+    source = source or str(path)
     content = whole_content(path)
     if (zero := content.find(b"\0")) >= 0:
-        raise SourceError(f"{path} has a zero byte in line {line_at(content, zero):,}: it is no text, or not UTF-8; convert it")
+        raise SourceError(f"{source} has a zero byte in line {line_at(content, zero):,}: it is no text, or not UTF-8")
     if b'"' in content:
         opened = int(find_open_quote(np.frombuffer(content, np.uint8), ord(separator)))
         if opened != NOWHERE:
-            raise SourceError(f"line {line_at(content, opened):,} of {path} has a quote that opens and never closes")
+            raise SourceError(f"line {line_at(content, opened):,} of {source} has a quote that opens and never closes")
     if not content.endswith((b"\n", b"\r")):
         content += b"\n"  # Arrow's parser ignores titles without a line end
     wrong: list[str] = []
@@ -50,8 +52,9 @@ def read_delimited(
 
     def read(types: dict[str, pa.DataType]) -> pa.Table:
         options = pyarrow.csv.ConvertOptions(column_types=types, **known)
-        source = pa.BufferReader(content)
-        return pyarrow.csv.read_csv(source, read_options=reading, parse_options=parsing, convert_options=options)
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(content), read_options=reading, parse_options=parsing, convert_options=options
+        )
 
     types = dict.fromkeys(texts, pa.string())
     try:
@@ -59,16 +62,16 @@ def read_delimited(
         if odd := _oddly_spelled(content, table):
             table = _as_spelled(table, read(types | dict.fromkeys(odd, pa.string())), odd)
     except pa.ArrowInvalid as error:
-        check_utf8(content, path)
+        check_utf8(content, source)
         if wrong:
             first = min(wrong, key=lambda text: content.find(text.encode()))
             at = re.search(rb"^" + re.escape(first.encode()) + rb"\r?$", content, re.MULTILINE)
             line = line_at(content, at.start() if at else 0)
             what = re.sub("^CSV parse error: |(Row #.*?: )", "", str(error).splitlines()[0]).partition(", got")[0]
-            raise SourceError(f"line {line:,} of {path} cannot be read: {what}, and it is {shown(first, 120)!r}") from None
+            raise SourceError(f"line {line:,} of {source} cannot be read: {what}, and it is {shown(first, 120)!r}") from None
         raise
     if any(pa.types.is_binary(kind) for kind in table.schema.types):
-        check_utf8(content, path)
+        check_utf8(content, source)
     return table
 
 
@@ -79,13 +82,16 @@ def whole_content(path: Path) -> bytes:
     return content
 
 
-def check_utf8(content: bytes, path: Path) -> None:
+def check_utf8(content: bytes, source: str) -> None:
     """Refuse content that is not UTF-8, naming the first such line."""
     try:
         content.decode()
     except UnicodeDecodeError as error:
         line = line_at(content, error.start)
-        raise SourceError(f"line {line:,} of {path} is not UTF-8 text: convert the file, for example with iconv") from None
+        raise SourceError(
+            f"line {line:,} of {source} is not UTF-8 text: say which encoding it has, as in --encoding latin-1 "
+            "(encoding='latin-1'), or convert it"
+        ) from None
 
 
 def line_at(content: bytes, position: int) -> int:

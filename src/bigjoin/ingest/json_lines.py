@@ -12,7 +12,7 @@ import pyarrow.json
 
 from bigjoin.errors import MAX_LINE_LENGTH, SourceError, shown
 from bigjoin.ingest.delimited import check_utf8, line_at, whole_content
-from bigjoin.kernels.json_brackets import NOWHERE, find_objects
+from bigjoin.kernels.json_brackets import NOWHERE, blank_list, find_objects
 
 MAX_NESTING = 64
 """Levels of objects and lists: Arrow's parser recurses into them, and tens of thousands would crash the process."""
@@ -21,23 +21,30 @@ MAX_NESTING = 64
 MAX_PARSED_BYTES = (1 << 31) - 1
 """Bytes that Arrow's parser takes at once. Its errors count rows within a block, so a smaller file is one block."""
 
+UPDATE_EXAMPLE = '{"src": 1, "dst": 2, "op": "+"}'
+EDGE_EXAMPLE = '{"src": 1, "dst": 2}'
+JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+
 _BYTE_ORDER_MARK = codecs.BOM_UTF8
 
 
-def read_json(path: Path) -> pa.Table:
-    """Return the objects of a file as rows."""
+def read_json(path: Path, source: str | None = None, example: str = UPDATE_EXAMPLE) -> pa.Table:
+    """Return the objects of a file as rows: one after another, or in one list. Messages call the file `source`."""
+    source = source or str(path)
     content = whole_content(path)
-    check_utf8(content, path)
+    check_utf8(content, source)
+    original, content = content, _objects(content, source)
     deep, stray, _ = _scan(content)
     if deep != NOWHERE:
         raise SourceError(
-            f"line {line_at(content, deep):,} of {path} nests objects or lists deeper than {MAX_NESTING} levels: rows are flat"
+            f"line {line_at(content, deep):,} of {source} nests objects or lists deeper than {MAX_NESTING} levels: "
+            "rows are flat"
         )
     if stray != NOWHERE:  # Arrow's parser accepts some of it silently, and crashes on a lone null
-        line = content[stray : stray + MAX_LINE_LENGTH].decode(errors="replace").splitlines()[0]
+        line = original[stray : stray + MAX_LINE_LENGTH].decode(errors="replace").splitlines()[0]
         raise SourceError(
-            f"line {line_at(content, stray):,} of {path} has {shown(line, 60)!r} outside an object: every row is one, such as "
-            '{"src": 1, "dst": 2, "op": "+"}, and nothing stands between them'
+            f"line {line_at(content, stray):,} of {source} has {shown(line, 60)!r} outside an object: every row is one, "
+            f"such as {example}, and nothing stands between them"
         )
     try:
         options = pyarrow.json.ReadOptions(block_size=min(len(content) + 1, MAX_PARSED_BYTES))
@@ -46,12 +53,23 @@ def read_json(path: Path) -> pa.Table:
         said = re.fullmatch(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)", str(error).splitlines()[0])
         if said is None or len(content) >= MAX_PARSED_BYTES:
             raise
-        raise SourceError(f"line {_line_of(content, int(said[2])):,} of {path} cannot be read: {said[1]}") from None
+        raise SourceError(f"line {_line_of(content, int(said[2])):,} of {source} cannot be read: {said[1]}") from None
 
 
 def line_of_row(path: Path, row: int) -> int:
     """Return the number, from 1, of the line in which a row of a file begins."""
-    return _line_of(whole_content(path), row)
+    return _line_of(_objects(whole_content(path), str(path)), row)
+
+
+def _objects(content: bytes, source: str) -> bytes:
+    """Return JSON without the brackets and commas of a list around all objects, in the same places."""
+    begin = len(_BYTE_ORDER_MARK) if content.startswith(_BYTE_ORDER_MARK) else 0
+    if not content[begin : begin + MAX_LINE_LENGTH].lstrip().startswith(b"["):
+        return content
+    text = np.frombuffer(bytearray(content), np.uint8)
+    if not blank_list(text):
+        raise SourceError(f"{source} begins with a list of objects that does not end with ']': it is cut off")
+    return text.tobytes()
 
 
 def _line_of(content: bytes, row: int) -> int:

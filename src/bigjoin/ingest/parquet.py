@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from bigjoin.errors import SourceError
 from bigjoin.ingest.columns import cast, check_64_bits, common_type, property_type
 from bigjoin.ingest.table import BATCH_ROWS, Kind, Table, reading, typed_columns
 from bigjoin.paths import is_hidden
+from bigjoin.reading import JUDGED, ReadingOptions
 
 SPLIT_ROWS = 2**20
 """Approximate rows of a piece; a larger row group is cut, and each of its pieces skips the rows before it."""
@@ -33,21 +34,22 @@ class Footer:
     partition: dict[str, str | int | None]
 
 
-def open_parquet(source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool) -> Table:
+def open_parquet(source: str, kind: Kind, said: ReadingOptions = JUDGED, *, path: Path, properties: bool) -> Table:
     """Return a Parquet file, or a folder of them, as edges or vertices; no rows are read."""
-    footers = _footers(source)
+    footers = _footers(source, path.absolute())
     first = footers[0]
     for footer in footers:
         if footer.types.keys() != first.types.keys():
             differing = ", ".join(repr(name) for name in sorted(footer.types.keys() ^ first.types.keys()))
             raise SourceError(f"{footer.path} and {first.path} do not have the same columns: only one has {differing}")
-    names, schema = typed_columns(
-        kind, list(first.types), source, partial(_shared_type, footers, source), columns=columns, properties=properties
+    choice, schema = typed_columns(
+        kind, list(first.types), source, partial(_shared_type, footers, source), said, properties=properties
     )
-    keys = names[: len(kind.ends)]
+    keys, names = choice.keys, (*choice.keys, *choice.others)
     splits = [split for footer in footers for split in _splits(footer, source, names, schema)]
     span = _span(footers, keys, source) if pa.types.is_integer(schema.field(0).type) else None
-    return Table(source, keys, schema, splits, sum(footer.metadata.num_rows for footer in footers), span)
+    rows = sum(footer.metadata.num_rows for footer in footers)
+    return Table(source, keys, schema, splits, rows, span, reading=choice.entry(source))
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,8 @@ class ParquetSplit:
         return cast(rows[name], field.type, column=name, source=self.source)
 
 
-def _footers(source: str) -> list[Footer]:
+def _footers(source: str, path: Path) -> list[Footer]:
     """Return the footers of a source's files, in the order of their paths."""
-    path = Path(source).absolute()
     if not path.is_dir():
         return [_footer(source, path, {})]
     inside = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())

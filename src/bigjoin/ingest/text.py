@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -15,10 +14,13 @@ import pyarrow as pa
 
 from bigjoin.errors import SourceError, shown
 from bigjoin.index.stage_runner import StageRunner
+from bigjoin.ingest.encodings import compression_of
 from bigjoin.ingest.fields import ANY_TYPE, BLANKS, MAX_LINE_BYTES, Fields, find, possible_types, split_line, type_of
-from bigjoin.ingest.table import EDGES, Kind, Table, check_names, choose, reading
+from bigjoin.ingest.heading import IS_VALUE, LINES_COMPARED, Heading, is_significant
+from bigjoin.ingest.table import EDGES, Choice, Kind, Table, check_names, choose, plausible_ends, reading
 from bigjoin.kernels.text import EMPTY, NONE
-from bigjoin.paths import COMPRESSED_SUFFIXES, format_suffix
+from bigjoin.paths import COMPRESSED_SUFFIXES
+from bigjoin.reading import ReadingOptions
 
 SPLIT_BYTES = 2**24
 """Approximate bytes of a piece, so some 2^22 rows at most. A compressed file is one piece, read in blocks of this size."""
@@ -26,18 +28,19 @@ WIDEST_ID = 2**62 - 1
 """The receipts of tasks hold no larger integers. A span that reaches further is given as (-WIDEST_ID, WIDEST_ID)."""
 
 FAULTS = {
-    "binary": "{source} has a zero byte in {where}: it is no text, or not UTF-8; convert it, or use Parquet",
+    "binary": "{source} has a zero byte in {where}: it is no text, or not UTF-8; say which encoding it has, as in "
+    "--encoding utf-16 (encoding='utf-16'), or use Parquet",
     "unclosed": "{source} has a quote that opens and does not close in its line, or not at the end of its field, {line!r} "
     "({where}): fields with line breaks are not read; write the file as Parquet, or without them",
     "short": "{lines} of {rows} lines of {source} {lacks}, for example {line!r} ({where}){hint}",
     "wide": "{where} of {source} has more fields than there are {titles} ({width}): {line!r}; the rest would be lost: "
     "name every column, and put fields that hold a separator in quotes (.csv, .tsv)",
-    "garbled": "{lines} lines of {source} are not UTF-8 text, the first is {where}: convert the file, for example with iconv",
+    "garbled": "{lines} lines of {source} are not UTF-8 text, the first is {where}: say which encoding the file has, as in "
+    "--encoding latin-1 (encoding='latin-1')",
 }
 """What may be wrong with lines, and the message for it. If there are several faults, the first in this order is reported."""
 
 _NEWLINE = re.compile(rb"[\r\n]")
-_INDENT = re.compile(rb"^([ \t\v\f]|\xef\xbb\xbf)+")
 
 
 @dataclass(frozen=True)
@@ -85,56 +88,42 @@ class Findings:
     ) -> None:
         """Refuse a source with lines that cannot be read, or would be misread; `where` finds the first of them."""
         if not self.rows:
-            raise SourceError(f"{source} has no {kind.noun}: nothing follows its column titles")
-        known = {"source": source, "rows": self.rows, "titles": "titles" if heading.titled else "fields in its first line"}
+            judged = heading.judged if heading.titled else None
+            hint = "" if judged is None else f"; if {shown(judged, 80)!r} is no header: --no-header (header=False)"
+            raise SourceError(f"{source} has no {kind.noun}: nothing follows its header{hint}")
+        known = {
+            "source": source,
+            "rows": self.rows,
+            "titles": "names in the header" if heading.titled else "fields in its first line",
+        }
         for name, message in FAULTS.items():
             if (fault := self.faults.get(name)) and not (name == "short" and drop_nulls):
                 seen = {"lines": fault.lines, "line": shown(fault.first), "where": where(fault)}
                 raise SourceError(message.format(**known, **seen, width=heading.width, lacks=kind.lacks, hint=kind.hint))
 
 
-@dataclass(frozen=True)
-class Heading:
-    """The format of a text, judged by its first lines: what separates fields, whether there are titles, and how many fields."""
-
-    separator: str | None
-    first: list[str]
-    titled: bool
-    width: int
-
-    @classmethod
-    def of(cls, lines: Sequence[bytes], source: str, kind: Kind, columns: Sequence[str] | None = None) -> Heading:
-        """Judge by the first two lines that are neither empty nor comments."""
-        if not lines:
-            raise SourceError(f"{source} has no {kind.noun}: it is empty, or holds only comments")
-        line = _trimmed(lines[0])
-        separator = {".csv": ",", ".tsv": "\t"}.get(format_suffix(source))
-        if kind is EDGES and separator is not None and separator.encode() not in line:
-            separator = None
-        first, *below = (split_line(line, separator) for line in lines)
-        named, asked_for = kind.named(first) is not None, columns is not None and set(columns) <= set(first)
-        titled = named or are_titles(kind, first, below) or asked_for
-        if titled and not named and columns is None:
-            text = line.decode(errors="replace")
-            warnings.warn(f"{source}: the first line, {text!r}, is taken for column titles", stacklevel=5)
-        return cls(separator, first, titled, max(len(first), len(kind.ends)))  # a line that is too short is counted, and shown
-
-
 def open_text(
-    source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool, drop_nulls: bool, run: StageRunner
+    source: str, path: Path, kind: Kind, said: ReadingOptions, *, properties: bool, drop_nulls: bool, run: StageRunner
 ) -> Table:
     """Return a text file as edges or vertices; `run` reads all of it once, in bounded memory, to learn its types."""
-    path = Path(source).absolute()
-    head = _head(source, path)
-    heading = Heading.of([line for line, _ in head], source, kind, columns)
-    if columns is not None and not heading.titled:
-        check_names(kind, columns)
-        if len(columns) > len(heading.first):
-            raise SourceError(f"{len(columns)} columns are named, and the first line of {source} has {len(heading.first)}")
-        names, columns = list(columns), None
+    path = path.absolute()
+    head = _head(source, path, LINES_COMPARED)
+    heading = Heading.of([line for line, _ in head], source, kind, said)
+    names = heading.names
+    if said.columns is not None and not heading.titled:
+        check_names(kind, said.columns)
+        if len(said.columns) > len(heading.first):
+            raise SourceError(
+                f"{len(said.columns)} columns are named, {', '.join(said.columns)}, and the first line of {source} has "
+                f"{len(heading.first)}: name at most as many"
+            )
+        names = list(said.columns)
+        choice = replace(
+            choose(kind, names, source, replace(said, columns=None), properties=properties, titled=False), by_place=False
+        )
     else:
-        names = _names(heading.first if heading.titled else [], heading.width)
-    keys, others = choose(kind, names, source, columns=columns, properties=properties)
+        choice = _chosen(heading, [line for line, _ in head], source, kind, said, properties=properties)
+    keys, others = choice.keys, choice.others
     places = tuple(names.index(name) for name in (*keys, *others))
     width = heading.width if heading.separator is not None or properties else 0  # otherwise only the ids of a line matter
     layout = TextSplit(source, str(path), heading.separator, places, len(keys), width)
@@ -144,11 +133,37 @@ def open_text(
     found = reduce(Findings.__add__, pieces, Findings())
     if heading.titled and any(fields.unclosed != NONE for fields in find(head[0][0], heading.separator, [0], heading.width)):
         found += Findings(faults={"unclosed": _fault(head[0][0], 0, begin - len(head[0][0]))})
-    found.check(source, kind, heading, lambda fault: f"line {_line_number(source, fault.at):,}", drop_nulls=drop_nulls)
+    found.check(source, kind, heading, lambda fault: f"line {_line_number(source, path, fault.at):,}", drop_nulls=drop_nulls)
     kinds = [found.key_type(len(keys))] * len(keys) + [type_of(types) for types in found.types[len(keys) :]]
     schema = pa.schema(list(zip((*kind.ends, *others), kinds, strict=True)))
     typed = [replace(split, rows=piece.rows, schema=schema) for split, piece in zip(splits, pieces, strict=True)]
-    return Table(source, keys, schema, typed, found.rows, found.span if kinds[0] == pa.int64() else None, is_text=True)
+    entry = choice.entry(source, header=heading.titled, judged=heading.judged)
+    span = found.span if kinds[0] == pa.int64() else None
+    return Table(source, keys, schema, typed, found.rows, span, is_text=True, reading=entry)
+
+
+def _chosen(
+    heading: Heading, lines: Sequence[bytes], source: str, kind: Kind, said: ReadingOptions, *, properties: bool
+) -> Choice:
+    """Return the columns of a text that are read; if a user has to say which, the first lines serve for a suggestion."""
+    names = heading.names
+
+    def suggest() -> tuple[str, ...]:
+        if kind is not EDGES:
+            return tuple(names[:1])
+        rows = [split_line(line, heading.separator) for line in lines[1:]]
+        columns = [[row[i] for row in rows if i < len(row)] for i in range(len(names))]
+        types = ["text" if any(not IS_VALUE.fullmatch(v) for v in values) else "number" for values in columns]
+        return plausible_ends(names, types, [set(values) for values in columns])
+
+    try:
+        return choose(kind, names, source, said, properties=properties, titled=heading.titled, suggest=suggest)
+    except SourceError as error:
+        is_said = any(one is not None for one in ((said.src, said.dst) if kind is EDGES else (said.id,)))
+        if heading.titled and heading.judged is not None and not is_said and len(names) >= len(kind.ends):
+            line = shown(heading.judged, 80)
+            raise SourceError(f"{error}; if the first line, {line!r}, is no header: --no-header (header=False)") from None
+        raise
 
 
 @dataclass(frozen=True)
@@ -232,16 +247,16 @@ def unreadable(block: bytes, position: int = 0) -> dict[str, Fault]:
     if (zero := block.find(b"\0")) >= 0:
         faults["binary"] = _fault(block, max(block.rfind(b"\n", 0, zero), block.rfind(b"\r", 0, zero)) + 1, position)
     if not block.isascii() and not _is_utf8(block):
-        lines = (line for line in re.finditer(rb"[^\r\n]+", block) if _is_significant(line[0]) and not _is_utf8(line[0]))
+        lines = (line for line in re.finditer(rb"[^\r\n]+", block) if is_significant(line[0]) and not _is_utf8(line[0]))
         if begins := [line.start() for line in lines]:
             faults["garbled"] = _fault(block, begins[0], position, len(begins))
     return faults
 
 
-def _line_number(source: str, position: int) -> int:
+def _line_number(source: str, path: Path, position: int) -> int:
     """Return the number, from 1, of the line that begins at a position of a file."""
     lines, before = 1, b""
-    for block in blocks(source, Path(source).absolute(), 0, None):
+    for block in blocks(source, path, 0, None):
         part = block[:position]
         lines += part.count(b"\n") + part.count(b"\r") - part.count(b"\r\n") - (before + part[:1] == b"\r\n")
         position -= len(block)
@@ -251,22 +266,10 @@ def _line_number(source: str, position: int) -> int:
     return lines
 
 
-def are_titles(kind: Kind, first: list[str], below: list[list[str]]) -> bool:
-    """Tell titles from a row: for edges two words above two integers, for vertices words above a line with an integer."""
-    words = first[: len(kind.ends)] if kind is EDGES else first
-    if not below or not all(re.fullmatch(r"[^\W\d][\w .-]*", word) for word in words):
-        return False
-    integers = [re.fullmatch(r"[+-]?\d+", text) is not None for text in below[0]]
-    return all(integers[:2]) if kind is EDGES else any(integers)
-
-
 def blocks(source: str, path: Path, begin: int, end: int | None, size: int = 0) -> Iterator[bytes]:
     """Yield the text from `begin` to `end`, both starts of lines, in blocks of whole lines."""
     size = size or SPLIT_BYTES
-    suffix = path.suffix.lower()
-    compression = (
-        None if suffix not in COMPRESSED_SUFFIXES else "bz2" if suffix == ".bz2" else "gzip"
-    )  # which knows .deflate, too
+    compression = compression_of(path)
     with pa.input_stream(str(path), compression=compression) as file:
         if compression is None:
             file.seek(begin)
@@ -304,26 +307,18 @@ def _cuts(source: str, path: Path, begin: int) -> list[tuple[int, int | None]]:
     return [(start, stop) for start, stop in zip(cuts, [*cuts[1:], size], strict=True) if start < stop]
 
 
-def _head(source: str, path: Path) -> list[tuple[bytes, int]]:
-    """Return the first two lines that are neither empty nor comments, and where each ends."""
+def _head(source: str, path: Path, lines: int) -> list[tuple[bytes, int]]:
+    """Return the first lines that are neither empty nor comments, and where each ends."""
     head: list[tuple[bytes, int]] = []
     position = 0
     for block in blocks(source, path, 0, None, size=2**16):
         for match in re.finditer(rb"[^\r\n]+", block):
-            if _is_significant(match[0]):
+            if is_significant(match[0]):
                 head.append((match[0], position + match.end()))
-            if len(head) == 2:
+            if len(head) == lines:
                 return head
         position += len(block)
     return head
-
-
-def _is_significant(line: bytes) -> bool:
-    return bool(_trimmed(line)) and not _trimmed(line).startswith((b"#", b"%"))
-
-
-def _trimmed(line: bytes) -> bytes:
-    return _INDENT.sub(b"", line).rstrip(BLANKS)
 
 
 def _is_utf8(text: bytes) -> bool:

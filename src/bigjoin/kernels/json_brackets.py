@@ -7,7 +7,7 @@ from bigjoin.kernels.jit import kernel
 NOWHERE = -1
 _QUOTE, _ESCAPE = ord('"'), ord("\\")
 _SPACE, _TAB, _LF, _CR = ord(" "), ord("\t"), ord("\n"), ord("\r")
-_OPEN, _OPEN_LIST, _CLOSE, _CLOSE_LIST = ord("{"), ord("["), ord("}"), ord("]")
+_OPEN, _OPEN_LIST, _CLOSE, _CLOSE_LIST, _COMMA = ord("{"), ord("["), ord("}"), ord("]"), ord(",")
 
 
 @kernel
@@ -46,6 +46,41 @@ def find_objects(text, max_depth, wanted):
             depth -= 1
         at += 1
     return NOWHERE, NOWHERE, begin
+
+
+@kernel
+def blank_list(text):
+    """Overwrite the brackets and commas of a list of objects with spaces, so that the objects alone are left.
+
+    Return whether the list is closed. What stands after it, or between its objects, is left for `find_objects` to report.
+    """
+    depth = 0
+    quoted = False
+    at = 0
+    while at < len(text):
+        byte = text[at]
+        if quoted:
+            if byte == _ESCAPE:
+                at += 1
+            elif byte == _QUOTE:
+                quoted = False
+        elif depth == 0:
+            if byte == _OPEN_LIST:
+                text[at] = _SPACE
+                depth = 1
+        elif depth == 1 and byte == _COMMA:
+            text[at] = _SPACE
+        elif depth == 1 and byte == _CLOSE_LIST:
+            text[at] = _SPACE
+            return True
+        elif byte == _QUOTE:
+            quoted = True
+        elif byte in (_OPEN, _OPEN_LIST):
+            depth += 1
+        elif byte in (_CLOSE, _CLOSE_LIST):
+            depth -= 1
+        at += 1
+    return False
 
 
 @kernel

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
-from bigjoin.errors import QueryError
+from bigjoin.errors import QueryError, Span
 from bigjoin.languages import datalog, motif, named
 from bigjoin.query.query import Comparison, Query, validate
-from bigjoin.query.statement import Block, Language, Statement
+from bigjoin.query.statement import Language, QueryBlock, Statement
 from bigjoin.query.terms import Constant, Operand, Value
 
 
@@ -57,16 +57,30 @@ def read(text: Text, **flags: Unpack[Flags]) -> Statement:
 
 
 def recognized(text: str) -> Language:
-    """Return the language of a text, which its first characters tell."""
+    """Return the language of a text, which its first characters tell; refuse languages that are not read."""
     if named.is_name(text):
         return "name"
-    if re.match(
-        r"(\s|//[^\n]*\n|/\*.*?\*/)*(optional\s+match|match|return|with|unwind|call|create|merge|use)\b(?!\s*\(\s*\w+\s*(,|\)\s*:))",
-        text,
-        re.IGNORECASE | re.DOTALL,
-    ):
+    if re.match(r"\(?\s*select\b|with\s+\w+\s+as\s*\(|(insert|update)\s+", text, re.IGNORECASE):
+        hint = "write a rule, q(a,b) := edge(a,b); a motif, (a)-[]->(b); or Cypher, MATCH (a)-[]->(b) RETURN a, b"
+        raise QueryError("this is SQL, which bigjoin does not read", Span(text, 0, len(text.split()[0])), hint)
+    if re.match(r"g\.V\(", text):
+        hint = "write a rule, q(a,b) := edge(a,b); a motif, (a)-[]->(b); or Cypher, MATCH (a)-[]->(b) RETURN a, b"
+        raise QueryError("this is Gremlin, which bigjoin does not read", Span(text, 0, 4), hint)
+    words = re.match(
+        r"(?:\s|//[^\n]*(?:\n|$)|/\*.*?\*/)*([a-z]+)\b(?!\s*\([^()]*\)\s*(?::=|:-|<-\s*\w))", text, re.IGNORECASE | re.DOTALL
+    )
+    if words is not None and words[1].casefold() in _CYPHER_WORDS:
         return "cypher"
     return "motif" if motif.is_motif(text) else "rule"
+
+
+_CYPHER_WORDS = frozenset(
+    (
+        *("match", "optional", "return", "with", "unwind", "call", "use", "explain", "profile", "show", "load", "foreach"),
+        *("create", "merge", "delete", "detach", "set", "remove"),
+    )
+)
+"""What a Cypher text may begin with, also where it is then refused: it is never read as another language."""
 
 
 def parse(text: str, **flags: Unpack[Flags]) -> Query:
@@ -100,7 +114,7 @@ def _refined(statement: Statement, flags: Flags) -> Statement:
             "'select' adds columns to a rule", hint="a motif has all properties in its structs; in Cypher, RETURN them"
         )
 
-    def refined(block: Block) -> Block:
+    def refined(block: QueryBlock) -> QueryBlock:
         return replace(block, query=refine(block.query, **flags))
 
     return replace(statement, blocks=tuple(map(refined, statement.blocks)))

@@ -36,7 +36,7 @@ _NOT_YET = {
     "USING": "leave it out: bigjoin chooses the order of the joins itself",
     "WITH": "write one MATCH with all patterns, one WHERE with all conditions, and RETURN",
 }
-_WRITES = "build or update the graph with 'bigjoin index', and ask with MATCH ... RETURN"
+_WRITES = "a graph changes through updates (bigjoin watch); ask with MATCH ... RETURN"
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,8 @@ def _syntax_error(text: str, start: str, error: UnexpectedInput) -> QueryError:
 def _hint(text: str, start: str, error: UnexpectedInput, position: int) -> str:
     if start == "rule" and not re.search(r":=|:-|<-", text):
         return f"a rule has a head and ':=', for example {EXAMPLE}"
+    if start == "rule" and re.search(r"\)\s*<?-\s*\[|\]\s*->?\s*\(|\)\s*--", text):
+        return "the body of a rule has atoms: write edge(a, b) instead of (a)-[]->(b), or the motif without a head"
     inside_atom = text.count("(", 0, position) > text.count(")", 0, position)
     if start == "properties":
         return "list properties, for example a.name, b.name"

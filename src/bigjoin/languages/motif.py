@@ -10,89 +10,37 @@ first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import count, product
-from pathlib import Path
-from typing import Any
 
-from lark import Lark, Token, Transformer, v_args
-from lark.exceptions import UnexpectedInput, VisitError
-from lark.tree import Meta
-
-from bigjoin.errors import QueryError, Span
+from bigjoin.languages.motif_terms import (
+    HIDDEN,
+    EdgeTerm,
+    Terms,
+    VertexTerm,
+    WrittenEdge,
+    chain,
+    check_names,
+    ends_of,
+    is_walk,
+    lengths,
+    named_vertices,
+    names_in,
+    rewritten,
+    written_terms,
+)
+from bigjoin.languages.motif_terms import (
+    is_motif as is_motif,
+)
 from bigjoin.query.operators import NOT_EQUAL
 from bigjoin.query.query import Atom, Comparison, Pattern, Query
-from bigjoin.query.statement import Block, Element, SortKey, Statement
-
-MAX_HOPS = 64
-"""Hops of a motif: every hop is an edge of the pattern."""
-
-EXAMPLE = "(a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)"
+from bigjoin.query.statement import Element, QueryBlock, SortKey, Statement
 
 _ANY = Pattern()
 """An edge of a motif: of the only relation, row by row where rows are kept."""
 _PAIR = Pattern(rows=False)
 """The same where it only has to be there."""
-
-
-@dataclass(frozen=True, slots=True)
-class VertexTerm:
-    """A vertex; its name is empty if it has none."""
-
-    name: str
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeTerm:
-    """An edge between two vertices; its name is empty if it has none."""
-
-    src: VertexTerm
-    name: str
-    dst: VertexTerm
-    negated: bool = False
-    undirected: bool = False
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def reversed(self) -> EdgeTerm:
-        return replace(self, src=self.dst, dst=self.src)
-
-    def arrow(self, direction: str) -> str:
-        """Return the term as GraphFrames spells the direction that an undirected one took."""
-        left, right = ("-", "->") if direction == "out" else ("<-", "-")
-        return f"({self.src.name}){left}[{self.name}]{right}({self.dst.name})"
-
-
-@dataclass(frozen=True, slots=True)
-class Hops:
-    """How many hops an edge stands for: `highest` is None if there is no `..`."""
-
-    lowest: int | None
-    highest: int | None
-    ranged: bool
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenEdge:
-    """An edge as it is written."""
-
-    left: VertexTerm
-    name: str
-    right: VertexTerm
-    points: tuple[bool, bool]
-    """Whether it has an arrow to the left, and to the right."""
-    hops: Hops | None
-    span: Span
-    negated: bool = False
-
-
-def is_motif(text: str) -> bool:
-    """Tell whether a text looks like a motif rather than a rule: it begins with a vertex, or a negated term."""
-    return re.match(r"\s*[;!\s]*\(", text) is not None
 
 
 def parse(text: str, *, members: str | None = None, distinct_rows: str | None = None) -> Statement:
@@ -101,12 +49,12 @@ def parse(text: str, *, members: str | None = None, distinct_rows: str | None = 
     `members` is the relation of vertices that the ends of edges have to be in, if some may not be. `distinct_rows` is the
     relation to read named edges from where equal rows count once, if the edges have equal rows.
     """
-    written = _written(text)
+    written = written_terms(text)
     scope = _Scope(text, members, distinct_rows)
-    if len(written) == 1 and isinstance(written[0], WrittenEdge) and _is_walk(written[0]):
+    if len(written) == 1 and isinstance(written[0], WrittenEdge) and is_walk(written[0]):
         return _walks(written[0], scope)
-    terms = [term for one in written for term in _rewritten(one)]
-    _check_names(terms)
+    terms = [term for one in written for term in rewritten(one)]
+    check_names(terms)
     undirected = [term for term in terms if isinstance(term, EdgeTerm) and term.undirected]
     columns = _columns(terms)
     blocks = tuple(
@@ -116,221 +64,25 @@ def parse(text: str, *, members: str | None = None, distinct_rows: str | None = 
     return Statement("motif", text, blocks, columns=tuple(columns), order=order)
 
 
-# Reading
-
-
-@cache
-def _grammar() -> Lark:
-    grammar = Path(__file__).with_suffix(".lark").read_text(encoding="utf-8")
-    return Lark(grammar, start="motif", parser="lalr", propagate_positions=True)
-
-
-def _written(text: str) -> list[VertexTerm | WrittenEdge]:
-    try:
-        terms: list[VertexTerm | WrittenEdge] = _Build(text).transform(_grammar().parse(text))
-    except UnexpectedInput as error:
-        raise _syntax_error(text, error) from None
-    except VisitError as error:
-        raise error.orig_exc from None
-    return terms
-
-
-@v_args(meta=True)
-class _Build(Transformer):  # type: ignore[misc]
-    """Turn lark's tree into terms with spans."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
-
-    def _span(self, at: Meta | Token) -> Span:
-        return Span(self.text, at.start_pos, at.end_pos)
-
-    def motif(self, _: Meta, terms: list[VertexTerm | WrittenEdge]) -> list[VertexTerm | WrittenEdge]:
-        for term in terms:
-            if isinstance(term, VertexTerm) and not term.name:
-                raise QueryError("'()' alone says nothing", term.span, "name the vertex, as in (a), or leave it out")
-        return terms
-
-    def vertex(self, meta: Meta, names: list[Token]) -> VertexTerm:
-        return VertexTerm(str(names[0]) if names else "", self._span(meta))
-
-    def hops(self, meta: Meta, tokens: list[Token]) -> Hops:
-        ranged = any(token.type == "DOTS" for token in tokens)
-        dots = next((i for i, token in enumerate(tokens) if token.type == "DOTS"), len(tokens))
-        low, high = tokens[:dots], tokens[dots + 1 :]
-        return Hops(int(low[0]) if low else None, int(high[0]) if high else None, ranged, self._span(meta))
-
-    def edge(self, meta: Meta, parts: list[Any]) -> WrittenEdge:
-        vertices = [part for part in parts if isinstance(part, VertexTerm)]
-        tokens = {part.type: str(part) for part in parts if isinstance(part, Token)}
-        hops = next((part for part in parts if isinstance(part, Hops)), None)
-        points = ("INWARD" in tokens, "OUTWARD" in tokens)
-        return WrittenEdge(vertices[0], tokens.get("NAME", ""), vertices[1], points, hops, self._span(meta))
-
-    def negated(self, meta: Meta, parts: list[Any]) -> WrittenEdge:
-        edge: VertexTerm | WrittenEdge = parts[0]
-        if isinstance(edge, VertexTerm):
-            raise QueryError("a vertex cannot be negated", self._span(meta), "negate an edge, as in !(a)-[]->(b)")
-        if edge.negated:
-            raise QueryError("a term is negated twice", self._span(meta), "write ! once, or not at all")
-        return replace(edge, negated=True, span=self._span(meta))
-
-
-def _is_walk(edge: WrittenEdge) -> bool:
-    """Tell whether a motif is one edge of several lengths, or of a length in either direction: a union of its own."""
-    return edge.hops is not None and (edge.hops.ranged or not any(edge.points)) and not edge.negated and not edge.points[0]
-
-
 def _walks(edge: WrittenEdge, scope: _Scope) -> Statement:
     """Return the walks of each length, the longest first, and of both directions if the edge has none."""
     assert edge.hops is not None
-    low, high = _lengths(edge.hops)
+    low, high = lengths(edge.hops)
     directions = ("out",) if edge.points[1] else ("out", "in")
     blocks, columns = [], dict[str, None]()
     for direction in directions:
         for hops in range(high, low - 1, -1):
             ends = (edge.left, edge.right) if direction == "out" else (edge.right, edge.left)
-            terms: list[VertexTerm | EdgeTerm] = list(_chain(*ends, edge.name, hops, negated=False, span=edge.span))
-            _check_names(terms)
+            terms: Terms = list(chain(*ends, edge.name, hops, negated=False, span=edge.span))
+            check_names(terms)
             left, right = ("-", "->") if direction == "out" else ("<-", "-")
             spelled = f"({edge.left.name}){left}[{edge.name}*{hops}]{right}({edge.right.name})"
             constants = (("_hop", hops), ("_pattern", spelled), ("_direction", direction))
             block = _block(terms, (), scope, constants)
             blocks.append(block)
-            columns |= dict.fromkeys((*(element.name for element in block.elements), "_hop", "_pattern", "_direction"))
+            shown = (element.name for element in block.elements if not element.hidden)
+            columns |= dict.fromkeys((*shown, "_hop", "_pattern", "_direction"))
     return Statement("motif", scope.text, tuple(blocks), columns=tuple(columns), order=(SortKey("_hop"), SortKey("_direction")))
-
-
-def _lengths(hops: Hops) -> tuple[int, int]:
-    """Return the least and the most hops; refuse what has no bounds, or none in between."""
-    low, high = hops.lowest, hops.highest if hops.ranged else hops.lowest
-    if low is None or high is None:
-        raise QueryError("an edge of several hops needs bounds", hops.span, "write *3, or *1..3 as the whole motif")
-    if low < 1:
-        raise QueryError("an edge has at least one hop", hops.span, "begin with 1")
-    if high < low:
-        raise QueryError(f"there is no number of hops from {low} to {high}", hops.span, f"write *{high}..{low}")
-    if high > MAX_HOPS:
-        raise QueryError(f"a motif can have at most {MAX_HOPS} hops", hops.span)
-    return low, high
-
-
-def _rewritten(written: VertexTerm | WrittenEdge) -> Iterator[VertexTerm | EdgeTerm]:
-    """Give the plain terms that a term stands for."""
-    if isinstance(written, VertexTerm):
-        yield written
-        return
-    name, hops, span, negated = written.name, written.hops, written.span, written.negated
-    inward, outward = written.points
-    if negated and name and hops is None:
-        hint = "leave the name out, as in !(a)-[]->(b): an edge that is not there has no columns"
-        raise QueryError("a negated edge cannot have a name", span, hint)
-    if negated and inward == outward:
-        hint = "negate each direction: !(a)-[]->(b); !(b)-[]->(a)"
-        raise QueryError("a negated edge needs one direction", span, hint)
-    if hops is not None and (hops.ranged or inward == outward):
-        if hops.ranged:
-            _lengths(hops)
-            hint = "ask for each length by itself, as in -[e*2]->"
-            raise QueryError("an edge of several lengths has to be the whole motif, and point right or nowhere", span, hint)
-        if not inward:
-            hint = "give the edge a direction, as in -[e*2]->"
-            raise QueryError("several hops without a direction have to be the whole motif", span, hint)
-    ends = [(written.right, written.left)] if inward and not outward else [(written.left, written.right)]
-    if inward and outward:
-        ends.append((written.right, written.left))
-    for number, (src, dst) in enumerate(ends, 1):
-        if hops is not None:
-            low, _ = _lengths(hops)
-            if negated and name:
-                raise QueryError("negated edges cannot have names", span, "leave the name out")
-            yield from _chain(src, dst, name, low, negated=negated, span=span)
-        else:
-            called = f"{name}{number}" if name and len(ends) == 2 else name
-            yield EdgeTerm(src, called, dst, negated, undirected=not (inward or outward), span=span)
-
-
-def _chain(src: VertexTerm, dst: VertexTerm, name: str, hops: int, *, negated: bool, span: Span) -> Iterator[EdgeTerm]:
-    """Give the edges of a number of hops, with the names that GraphFrames gives them and what lies between."""
-    between = (f"_{src.name}{dst.name}{i}" if src.name or dst.name else f"{_HIDDEN}{i}" for i in range(1, hops))
-    stops = [src, *(VertexTerm(called, span) for called in between), dst]
-    for i in range(hops):
-        yield EdgeTerm(stops[i], f"_{name}{i + 1}" if name else "", stops[i + 1], negated, span=span)
-
-
-_HIDDEN = "__tmpv"
-"""The name of vertices between two that have none: they have to be vertices, and are no columns if anything else is."""
-
-
-def _check_names(terms: list[VertexTerm | EdgeTerm]) -> None:
-    """Refuse a name of two edges, or of a vertex and an edge, and a negated term before what binds its vertices."""
-    edges = [term for term in terms if isinstance(term, EdgeTerm)]
-    vertices = {v.name.casefold() for t in terms for v in (_ends(t) if isinstance(t, EdgeTerm) else (t,)) if v.name}
-    seen: set[str] = set()
-    spelled: dict[str, str] = {}
-    for name in (name for t in terms for name in _names_in(t)):
-        if spelled.setdefault(name.casefold(), name) != name:
-            span = next(t.span for t in terms if name in _names_in(t))
-            both = f"{spelled[name.casefold()]!r} and {name!r}"
-            raise QueryError(f"the names {both} differ only in case, and columns do not tell that", span, "use other names")
-    for term in edges:
-        key = term.name.casefold()
-        if not any(_names_in(term)):
-            raise QueryError("an edge without any name says nothing", term.span, "name an end or the edge, as in ()-[e]->()")
-        if key and key in vertices:
-            raise QueryError(f"{term.name!r} is the name of a vertex and of an edge", term.span, "use two names")
-        if key and key in seen:
-            raise QueryError(f"two edges are called {term.name!r}", term.span, "give each edge a name of its own, or none")
-        seen.add(key)
-    positive = _named([term for term in terms if not (isinstance(term, EdgeTerm) and term.negated)])
-    bound: set[str] = set()
-    for each in terms:
-        names = _named([each])
-        if isinstance(each, EdgeTerm) and each.negated:
-            if late := [name for key, name in names.items() if key in positive and key not in bound]:
-                hint = "move the negated term behind the terms that have its vertices"
-                raise QueryError(f"the negated term comes before {late[0]!r} is bound", each.span, hint)
-        else:
-            bound |= names.keys()
-
-
-def _names_in(term: VertexTerm | EdgeTerm) -> tuple[str, ...]:
-    names = (term.src.name, term.name, term.dst.name) if isinstance(term, EdgeTerm) else (term.name,)
-    return tuple(name for name in names if name)
-
-
-def _ends(term: EdgeTerm) -> tuple[VertexTerm, VertexTerm]:
-    return term.src, term.dst
-
-
-def _named(terms: list[VertexTerm | EdgeTerm]) -> dict[str, str]:
-    """Return the named vertices of terms by their names in lower case, in the order in which they appear."""
-    found: dict[str, str] = {}
-    for term in terms:
-        for vertex in _ends(term) if isinstance(term, EdgeTerm) else (term,):
-            if vertex.name:
-                found.setdefault(vertex.name.casefold(), vertex.name)
-    return found
-
-
-def _columns(terms: list[VertexTerm | EdgeTerm]) -> list[str]:
-    """Return the columns of a result: names in the order in which they appear, an edge between its ends."""
-    found: dict[str, str] = {}
-    for term in terms:
-        found |= {name.casefold(): name for name in _names_in(term) if name.casefold() not in found}
-        if isinstance(term, EdgeTerm) and term.undirected:
-            found |= {"_pattern": "_pattern", "_direction": "_direction"}
-    return _shown(found.values())
-
-
-def _shown(names: Iterable[str]) -> list[str]:
-    """Return names without those of hidden vertices, unless there are no others."""
-    every = list(names)
-    return [name for name in every if not name.startswith(_HIDDEN)] or every
-
-
-# Meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,12 +95,12 @@ class _Scope:
 
 
 def _directed(
-    terms: list[VertexTerm | EdgeTerm],
+    terms: Terms,
     undirected: list[EdgeTerm],
     choice: tuple[str, ...],
     scope: _Scope,
     columns: list[str],
-) -> Block:
+) -> QueryBlock:
     """Return the rows for one choice of directions; the columns tell the direction of the last undirected term."""
     chosen = dict(zip(map(id, undirected), choice, strict=True))
     directed = [term.reversed if chosen.get(id(term)) == "in" else term for term in terms if isinstance(term, EdgeTerm)]
@@ -357,18 +109,21 @@ def _directed(
     constants: tuple[tuple[str, str | int], ...] = ()
     if undirected:
         constants = (("_pattern", undirected[-1].arrow(choice[-1])), ("_direction", choice[-1]))
-    again = tuple(i for i, term in enumerate(terms) if chosen.get(id(term)) == "in" and term is not undirected[-1])
+    places = [i for i, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.undirected]
+    last = max((i for i, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.negated), default=-1)
+    before = [i for i in places if i < last]  # the columns tell the direction of the last of these when duplicates are removed
+    again = tuple(i for i in before[:-1] if chosen[id(terms[i])] == "in")
     block = _block(plain, again, scope, constants)
     rank = {name.casefold(): i for i, name in enumerate(columns)}
-    return replace(block, elements=tuple(sorted(block.elements, key=lambda element: rank[element.name.casefold()])))
+    return replace(block, elements=tuple(sorted(block.elements, key=lambda e: rank.get(e.name.casefold(), len(rank)))))
 
 
 def _block(
-    terms: list[VertexTerm | EdgeTerm],
+    terms: Terms,
     again: tuple[int, ...],
     scope: _Scope,
     constants: tuple[tuple[str, str | int], ...],
-) -> Block:
+) -> QueryBlock:
     """Return the query of terms whose edges point to the right.
 
     `again` are the terms whose other direction is read elsewhere and leaves no trace in the rows: where rows count once, they
@@ -378,7 +133,7 @@ def _block(
     last = negated[-1] if negated else -1
     fresh = (f"_{n}" for n in count(1))
     attributes = _attributes(terms)
-    joined = {v.name.casefold() for t in terms if isinstance(t, EdgeTerm) and not t.negated for v in _ends(t)}
+    joined = {v.name.casefold() for t in terms if isinstance(t, EdgeTerm) and not t.negated for v in ends_of(t)}
     atoms: list[Atom] = []
     filters: list[Comparison] = []
     elements: dict[str, Element] = {}
@@ -393,15 +148,17 @@ def _block(
             pattern = None if scope.members is not None else Pattern(("vertex",))
             atoms.append(Atom(scope.members or "vertex", (attribute,), pattern=pattern, span=vertex.span))
 
-    for key, name in sorted(_named([t for t in terms if isinstance(t, EdgeTerm) and t.negated]).items(), key=lambda n: n[1]):
-        if key not in _named([t for t in terms if not (isinstance(t, EdgeTerm) and t.negated)]):
+    for key, name in sorted(
+        named_vertices([t for t in terms if isinstance(t, EdgeTerm) and t.negated]).items(), key=lambda n: n[1]
+    ):
+        if key not in named_vertices([t for t in terms if not (isinstance(t, EdgeTerm) and t.negated)]):
             add_vertex(VertexTerm(name), -1)
     for place, term in enumerate(terms):
         if isinstance(term, VertexTerm):
             add_vertex(term, place)
             continue
         add_vertex(term.src, place)
-        src, dst = (attributes[v.name.casefold()] if v.name else next(fresh) for v in _ends(term))
+        src, dst = (attributes[v.name.casefold()] if v.name else next(fresh) for v in ends_of(term))
         ends = (src, dst)
         if term.name:
             elements[term.name.casefold()] = Element(term.name, attributes[term.name.casefold()], ends, distinct=place < last)
@@ -413,10 +170,10 @@ def _block(
         elif place in again and once:
             atoms.append(_edge(replace(term.reversed, negated=True), (dst, src), attributes, scope, once=False))
     names = _shown(element.name for element in elements.values())
-    shown = tuple(element for element in elements.values() if element.name in names)
-    head = tuple(element.attribute for element in shown)
+    known = tuple(replace(element, hidden=element.name not in names) for element in elements.values())
+    head = tuple(element.attribute for element in known if not element.hidden)
     query = Query("motif", head, tuple(atoms), tuple(filters), cross_product=True)
-    return Block(query, elements=shown, constants=constants)
+    return QueryBlock(query, elements=known, constants=constants)
 
 
 def _edge(term: EdgeTerm, ends: tuple[str, str], attributes: dict[str, str], scope: _Scope, *, once: bool) -> Atom:
@@ -435,10 +192,10 @@ def _edge(term: EdgeTerm, ends: tuple[str, str], attributes: dict[str, str], sco
     return Atom("edge", (end,), columns=(column,), pattern=_PAIR, span=term.span)
 
 
-def _attributes(terms: list[VertexTerm | EdgeTerm]) -> dict[str, str]:
+def _attributes(terms: Terms) -> dict[str, str]:
     """Return the attribute of every name: the name itself, if a rule could have it."""
     edges = [term for term in terms if isinstance(term, EdgeTerm) and term.name]
-    names = {**_named(terms), **{term.name.casefold(): term.name for term in edges}}
+    names = {**named_vertices(terms), **{term.name.casefold(): term.name for term in edges}}
     found: dict[str, str] = {}
     for key, name in names.items():
         attribute = name if re.fullmatch(r"[A-Za-z]\w*", name) else f"v{name}"
@@ -448,32 +205,17 @@ def _attributes(terms: list[VertexTerm | EdgeTerm]) -> dict[str, str]:
     return found
 
 
-def _syntax_error(text: str, error: UnexpectedInput) -> QueryError:
-    """Say what cannot be read, and what people mostly mean by it."""
-    position = error.pos_in_stream if error.pos_in_stream is not None else len(text)
-    token = getattr(error, "token", None)
-    at_end = token is not None and token.type == "$END"
-    start = len(text.rstrip()) if at_end else position
-    width = 1 if at_end or token is None else len(token)
-    what = "the text ends too early" if at_end else f"unexpected {text[start : start + width]!r}"
-    return QueryError(f"the motif cannot be read: {what}", Span(text, start, start + max(1, width)), _hint(text, start))
+def _columns(terms: Terms) -> list[str]:
+    """Return the columns of a result: names in the order in which they appear, an edge between its ends."""
+    found: dict[str, str] = {}
+    for term in terms:
+        found |= {name.casefold(): name for name in names_in(term) if name.casefold() not in found}
+        if isinstance(term, EdgeTerm) and term.undirected:
+            found |= {"_pattern": "_pattern", "_direction": "_direction"}
+    return _shown(found.values())
 
 
-def _hint(text: str, at: int) -> str:
-    rest, before = text[at:], text[:at]
-    term = re.split(r";", before)[-1] + re.split(r";", rest)[0]
-    if re.match(r"\s*;", text):
-        return "begin with a term, not with ';'"
-    if re.search(r"-->|<--|\)--\(", term):
-        return "an edge has brackets: (a)-[]->(b)"
-    if ":" in term:
-        return "motifs have no labels or types: use Cypher, MATCH (a:person)-[e:pays]->(b) RETURN a, or a rule"
-    if "{" in term:
-        return 'motifs have no properties: filter the result, or write where="a.age > 30"'
-    if rest.startswith(","):
-        return "separate terms with ';'"
-    if re.match(r"\s*[-<]", rest) and before.rstrip().endswith(")"):
-        return "a term has one edge: write (a)-[]->(b); (b)-[]->(c)"
-    if re.match(r"\s*\(", rest):
-        return "separate terms with ';'"
-    return f"for example {EXAMPLE}"
+def _shown(names: Iterable[str]) -> list[str]:
+    """Return names without those of hidden vertices, unless there are no others."""
+    every = list(names)
+    return [name for name in every if not name.startswith(HIDDEN)] or every

@@ -12,7 +12,7 @@ from bigjoin.errors import QueryError
 from bigjoin.query.operators import NOT_EQUAL
 from bigjoin.query.query import Atom, Comparison, Query
 from bigjoin.query.spelled_out import spelled_out
-from bigjoin.query.statement import Block, Statement
+from bigjoin.query.statement import QueryBlock, Statement
 from bigjoin.query.statistics import VERTEX, Statistics, assumed_graph
 from bigjoin.query.terms import Constant, Operand, Property
 
@@ -56,7 +56,7 @@ def _without_rows(statistics: Statistics) -> Statistics:
     return replace(statistics, relations={name: replace(r, rows=None) for name, r in statistics.relations.items()})
 
 
-def _rules(block: Block, statistics: Statistics) -> list[str]:
+def _rules(block: QueryBlock, statistics: Statistics) -> list[str]:
     try:
         queries = spelled_out(block.query, statistics)
     except QueryError:  # too many to list

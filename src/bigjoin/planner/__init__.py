@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from bigjoin.planner.draft import Draft
+from bigjoin.planner.foresee_updates import foreseen
 from bigjoin.planner.passes import COUNT, DELTA, FACTORIZED, MEANING, SEEDED, STATIC, Pass, through
 from bigjoin.planner.seed_with_deltas import plan_delta
 from bigjoin.query.delta import DeltaPlan
@@ -36,6 +37,11 @@ def meaning(query: Query, statistics: Statistics) -> tuple[Draft, ...]:
 def all_branches(query: Query, statistics: Statistics) -> tuple[Query, ...]:
     """Return the queries without patterns and optional atoms that a query is the sum of."""
     return tuple(branch for read in spelled_out(query, statistics) for branch in branches(read))
+
+
+def delta_branches(query: Query, statistics: Statistics) -> tuple[Query, ...]:
+    """Do the same as `all_branches` for relations that change: what they lack today, such as loops, may come."""
+    return all_branches(query, foreseen(statistics))
 
 
 def plan(query: Query | Draft, statistics: Statistics | None = None, *, order: tuple[str, ...] | None = None) -> Plan:

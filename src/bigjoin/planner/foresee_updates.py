@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bigjoin.errors import QueryError
 from bigjoin.planner.draft import Draft
-from bigjoin.query.statistics import VERTEX, RelationStatistics, assumed_graph
+from bigjoin.query.statistics import VERTEX, RelationStatistics, Statistics, assumed_graph
 
 MIN_KNOWN_TUPLES = 1000
 """Tuples from which on the statistics of a relation are trusted to say what it will be like."""
@@ -27,8 +27,12 @@ def refuse_stored(draft: Draft) -> Draft:
 
 def foresee_updates(draft: Draft) -> Draft:
     """Forget stored results, the absence of loops, and the sizes of small relations."""
-    relations = {name: _foreseen(relation) for name, relation in draft.statistics.relations.items()}
-    return replace(draft, statistics=replace(draft.statistics, relations=relations), shortcuts=())
+    return replace(draft, statistics=foreseen(draft.statistics), shortcuts=())
+
+
+def foreseen(statistics: Statistics) -> Statistics:
+    """Return what stays true of relations that change."""
+    return replace(statistics, relations={name: _foreseen(relation) for name, relation in statistics.relations.items()})
 
 
 def _foreseen(relation: RelationStatistics) -> RelationStatistics:

@@ -17,7 +17,7 @@ def simplify(draft: Draft) -> Draft:
     `a <= b` is `a < b`; left as they are, they would look like an asymmetry and make `unique` count too much. Properties of
     different values may be equal, and a missing one equals nothing, so comparisons of properties stay as they are.
     """
-    atoms = tuple(dict.fromkeys(canonical_atom(atom, draft) for atom in draft.atoms if not _names_a_vertex(atom, draft)))
+    atoms = tuple(dict.fromkeys(canonical_atom(atom, draft) for atom in _without_any_value(draft)))
     filters = dict.fromkeys(_canonical_filter(comparison, draft) for comparison in draft.filters)
     return replace(draft, atoms=atoms, filters=tuple(f for f in filters if not _always_holds(f, draft)))
 
@@ -57,9 +57,15 @@ def _always_holds(comparison: Comparison, draft: Draft) -> bool:
     return both and comparison.op == NOT_EQUAL.text and draft.query.injective
 
 
-def _names_a_vertex(atom: Atom, draft: Draft) -> bool:
-    """Tell whether an atom only says what another one implies: that an attribute is any value of its domain."""
-    relation = draft.statistics.relation(atom)
-    if atom.negated or relation.arity > 1 or relation.tuples != draft.statistics.domains[relation.domains[0]]:
-        return False
-    return any(other != atom and atom.attributes[0] in other.attributes for other in draft.positive)
+def _without_any_value(draft: Draft) -> list[Atom]:
+    """Return the atoms without those that only say that an attribute is a value of its domain, which others imply."""
+    kept = list(draft.atoms)
+    for atom in draft.atoms:
+        relation = draft.statistics.relation(atom)
+        is_whole = relation.arity == 1 and relation.tuples == draft.statistics.domains[relation.domains[0]]
+        if atom.negated or atom.view is not None or not is_whole:
+            continue
+        others = (other for other in kept if other is not atom and not (other.negated or other.optional))
+        if any(atom.attributes[0] in other.attributes for other in others):
+            kept = [other for other in kept if other is not atom]
+    return kept

@@ -27,14 +27,23 @@ def branches(query: Query) -> tuple[Query, ...]:
     needed = [atom for atom in query.optional if set(atom.attributes) - bound]  # others bind nothing: they change no match
     for there in product((True, False), repeat=len(needed)):
         chosen = zip(needed, there, strict=True)
-        parts = tuple(replace(atom, optional=False) if holds else _without(atom, query) for atom, holds in chosen)
+        parts = tuple(replace(atom, optional=False) if holds else denied(atom, query) for atom, holds in chosen)
         branch = replace(query, atoms=tuple(atom for atom in query.atoms if not atom.optional) + parts)
-        head = tuple(term for term in query.head if attribute_of(term) in branch.attributes)
-        found.append(replace(branch, head=head or (query.attributes[:1] if query.head else ())))
+        found.append(with_bound_head(branch))
     return tuple(found)
 
 
-def _without(atom: Atom, query: Query) -> Atom:
+def with_bound_head(query: Query) -> Query:
+    """Return a query whose head lists only what its atoms bind, or else some attribute, so that it is not empty."""
+    bound = {a for atom in query.atoms if not atom.negated for a in atom.attributes}
+    kept = [i for i, term in enumerate(query.head) if attribute_of(term) in bound]
+    if query.head and not kept:
+        return replace(query, head=query.attributes[:1], names=())
+    names = tuple(query.names[i] for i in kept) if query.names else ()
+    return replace(query, head=tuple(query.head[i] for i in kept), names=names)
+
+
+def denied(atom: Atom, query: Query) -> Atom:
     """Return the negated atom that leaves its own attributes open, under names that nothing else has."""
     taken = {a for other in query.atoms for a in other.attributes}
     names = {}

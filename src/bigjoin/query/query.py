@@ -29,6 +29,15 @@ class Pattern:
     clause: int | None = None
     """The clause whose relationships have to differ from each other."""
 
+    def __str__(self) -> str:
+        marks = [
+            "any relation" if not self.relations else "|".join(self.relations),
+            *(["each row"] if self.rows else []),
+            *(["either direction"] if self.either else []),
+            *([f"clause {self.clause}"] if self.clause is not None else []),
+        ]
+        return f"<{', '.join(marks)}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Atom:
@@ -64,7 +73,8 @@ class Atom:
     def __str__(self) -> str:
         named = [f"{column}: {attribute}" for column, attribute in zip(self.columns, self.attributes, strict=False)]
         sign = "not " if self.negated else "optional " if self.optional else ""
-        return f"{sign}{self.read}({', '.join(named or self.attributes)})"
+        pattern = "" if self.pattern is None else str(self.pattern)
+        return f"{sign}{self.read}{pattern}({', '.join(named or self.attributes)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from math import prod
 
 from bigjoin.errors import QueryError
 from bigjoin.query.operators import NOT_EQUAL
+from bigjoin.query.optional import denied, with_bound_head
 from bigjoin.query.query import Atom, Comparison, Query
 from bigjoin.query.statistics import VERTEX, RelationStatistics, Statistics
 
@@ -29,7 +30,7 @@ def spelled_out(query: Query, statistics: Statistics) -> tuple[Query, ...]:
     """Return queries without patterns whose matches are disjoint and together are those of the query."""
     if all(atom.pattern is None for atom in query.atoms):
         return (query,)
-    readings = [list(_readings(atom, statistics)) for atom in query.atoms]
+    readings = [list(_readings(atom, query, statistics)) for atom in query.atoms]
     if (choices := prod(map(len, readings))) > MAX_CHOICES:
         hint = "give relationships a type and a direction, or ask an undirected graph (--undirected)"
         message = f"relationships in either direction, or of several types, make this query a sum of {choices:,} queries"
@@ -43,8 +44,12 @@ def edge_relations(statistics: Statistics) -> list[str]:
     return ["edge"] if "edge" in known else known
 
 
-def _readings(atom: Atom, statistics: Statistics) -> Iterator[_Reading]:
-    """Give the ways in which an atom of a pattern can be read; a negated one denies all of them at once."""
+def _readings(atom: Atom, query: Query, statistics: Statistics) -> Iterator[_Reading]:
+    """Give the ways in which an atom of a pattern can be read.
+
+    A negated one denies all of them at once. An optional one is any of them, or else none, which denies all of them. One that
+    only has to be there may hold in several ways: then the first that does counts.
+    """
     pattern = atom.pattern
     if pattern is None:
         yield (atom,)
@@ -61,6 +66,11 @@ def _readings(atom: Atom, statistics: Statistics) -> Iterator[_Reading]:
             found.append(replace(read, attributes=(*reversed(read.attributes[:2]), *read.attributes[2:])))
     if atom.negated:
         yield tuple(found)
+    elif atom.optional and len(found) > 1:
+        yield from ((replace(read, optional=False),) for read in found)
+        yield tuple(denied(read, query) for read in found)
+    elif not pattern.rows and len(atom.attributes) <= 2:
+        yield from ((read, *(replace(other, negated=True) for other in found[:i])) for i, read in enumerate(found))
     else:
         yield from ((read,) for read in found)
 
@@ -70,33 +80,57 @@ def _read(query: Query, readings: tuple[_Reading, ...], statistics: Statistics) 
     taken = {a for atom in query.atoms for a in atom.attributes}
     fresh = (name for n in count(1) if (name := f"_row{n}") not in taken)
     atoms: list[Atom] = []
-    filters, head = list(query.filters), list(query.head)
+    filters = list(query.filters)
+    rows: dict[str, str] = {}
+    """The relation of each attribute that is a row."""
     dropped: set[str] = set()
-    of_clause: dict[int, list[Atom]] = {}
+    of_clause: dict[int, list[tuple[Atom, bool]]] = {}
     for atom, reading in zip(query.atoms, readings, strict=True):
         for read in reading:
-            plain = replace(read, pattern=None)
+            pattern, plain = read.pattern, replace(read, pattern=None)
             known = statistics.relations.get(read.relation)
-            if read.pattern is not None and read.pattern.rows and known is not None and not read.columns:
+            if pattern is not None and pattern.rows and known is not None and not read.columns:
                 plain = _rowwise(plain, known, fresh)
                 dropped |= set(read.attributes) - set(plain.attributes)
             atoms.append(plain)
-            if read.pattern is None or read.negated:
+            if pattern is None or read.negated:
                 continue
-            if read.pattern.clause is not None:
-                of_clause.setdefault(read.pattern.clause, []).append(plain)
-            if (
-                read.pattern.either and read.attributes[:2] != atom.attributes[:2]
-            ):  # the second direction of a loop is the first
+            if len(plain.attributes) > 2:
+                rows[plain.attributes[2]] = plain.relation
+            if pattern.clause is not None:
+                of_clause.setdefault(pattern.clause, []).append((plain, bool(pattern.relations)))
+            if pattern.either and read.attributes[:2] != atom.attributes[:2]:  # the second direction of a loop is the first
                 filters.append(Comparison(read.attributes[0], NOT_EQUAL.text, read.attributes[1]))
     apart = _apart(atoms, filters, statistics)
     for together in of_clause.values():
-        for one, other in combinations(together, 2):
+        for (one, has_type), (other, other_has_type) in combinations(together, 2):
             if one.relation == other.relation:
                 filters += _differing(one, other, statistics, apart)
-    kept = [i for i, term in enumerate(head) if not (isinstance(term, str) and term in dropped)]
+            elif (
+                has_type != other_has_type and "edge" in (one.relation, other.relation) and _ways(one, other, statistics, apart)
+            ):
+                hint = "give both of them a type, or write them in two MATCH clauses"
+                both = f"{one.relation!r} and {other.relation!r}"
+                raise QueryError(f"these have to differ, and {both} may share relationships", other.span, hint)
+    spelled = replace(query, atoms=tuple(atoms), filters=tuple(_compared(f, rows, query) for f in filters))
+    spelled = replace(spelled, filters=tuple(f for f in spelled.filters if f is not _HOLDS))
+    kept = [i for i, term in enumerate(query.head) if not (isinstance(term, str) and term in dropped)]
     names = tuple(query.names[i] for i in kept) if query.names else ()
-    return replace(query, head=tuple(head[i] for i in kept), names=names, atoms=tuple(atoms), filters=tuple(filters))
+    return with_bound_head(replace(spelled, head=tuple(query.head[i] for i in kept), names=names))
+
+
+_HOLDS = Comparison("", NOT_EQUAL.text, "")
+"""Stands for a comparison that always holds."""
+
+
+def _compared(comparison: Comparison, rows: dict[str, str], query: Query) -> Comparison:
+    """Return a comparison, decided if it is about rows of two relations: these are never equal."""
+    relations = {rows.get(str(side)) for side in (comparison.left, comparison.right)}
+    if comparison.properties or comparison.also or None in relations or len(relations) < 2 or not comparison.operator.symmetric:
+        return comparison
+    if comparison.operator.reflexive:
+        return Comparison(query.attributes[0], NOT_EQUAL.text, query.attributes[0], span=comparison.span)
+    return _HOLDS
 
 
 def _rowwise(atom: Atom, relation: RelationStatistics, fresh: Iterator[str]) -> Atom:
@@ -118,17 +152,22 @@ def _apart(atoms: list[Atom], filters: list[Comparison], statistics: Statistics)
     return {pair for pair in found if len(pair) == 2}
 
 
-def _differing(one: Atom, other: Atom, statistics: Statistics, apart: set[frozenset[str]]) -> Iterator[Comparison]:
-    """Give what keeps two relationships of a relation apart, unless something else does."""
+def _ways(one: Atom, other: Atom, statistics: Statistics, apart: set[frozenset[str]]) -> list[tuple[tuple[str, str], ...]]:
+    """Return the ways in which two relationships may have the same ends: which attributes would have to be equal."""
     (a, b), (c, d) = one.attributes[:2], other.attributes[:2]
     known = statistics.relations.get(one.relation)
     ways = [((a, c), (b, d)), *([((a, d), (b, c))] if known is not None and known.symmetric else [])]
-    open_ways = [way for way in ways if not any(frozenset(pair) in apart for pair in way)]
-    if not open_ways:
+    return [way for way in ways if not any(frozenset(pair) in apart for pair in way)]
+
+
+def _differing(one: Atom, other: Atom, statistics: Statistics, apart: set[frozenset[str]]) -> Iterator[Comparison]:
+    """Give what keeps two relationships of a relation apart, unless something else does."""
+    ways = _ways(one, other, statistics, apart)
+    if not ways or len(one.attributes) != len(other.attributes):  # one asks for a row that the relation does not keep
         return
     if len(one.attributes) > 2:
         yield Comparison(one.attributes[2], NOT_EQUAL.text, other.attributes[2])
         return
-    for way in open_ways:
+    for way in ways:
         first, *also = [pair for pair in way if pair[0] != pair[1]] or [way[0]]
         yield Comparison(first[0], NOT_EQUAL.text, first[1], tuple(also))

@@ -28,6 +28,8 @@ class Element:
     """The attributes of its ends, if it is an edge."""
     distinct: bool = False
     """Whether equal rows of the table it comes from count once: a later negated term removes duplicates."""
+    hidden: bool = False
+    """Whether it is no column, but still has to be in the table, as often as it is there."""
 
     @property
     def is_vertex(self) -> bool:
@@ -38,13 +40,13 @@ class Element:
 class Subpattern:
     """A pattern of its own that shares attributes with a block: what the block's rows need, must not have, or may add."""
 
-    block: Block
+    block: QueryBlock
     shared: tuple[str, ...]
     kind: Literal["exists", "not exists", "optional"]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class QueryBlock:
     """A query, and the patterns that decide about its rows, in this order."""
 
     query: Query
@@ -53,7 +55,7 @@ class Block:
     constants: tuple[tuple[str, str | int], ...] = ()
     """Further columns that have one value, by name."""
 
-    def walk(self) -> Iterator[Block]:
+    def walk(self) -> Iterator[QueryBlock]:
         """Give the block, and those of its subpatterns."""
         yield self
         for sub in self.subpatterns:
@@ -74,7 +76,7 @@ class Statement:
 
     language: Language
     text: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[QueryBlock, ...]
     """Their rows are added up."""
     head: tuple[Term, ...] = ()
     """What the columns of the result are, if a block has subpatterns: some of its terms may be theirs."""
@@ -92,7 +94,7 @@ class Statement:
     @classmethod
     def of(cls, query: Query, language: Language = "rule", text: str = "") -> Statement:
         """Return the statement that asks for the rows of one query."""
-        return cls(language, text or str(query), (Block(query),))
+        return cls(language, text or str(query), (QueryBlock(query),))
 
     @property
     def query(self) -> Query:
@@ -104,7 +106,7 @@ class Statement:
         return self.query.name
 
     @property
-    def everything(self) -> Iterator[Block]:
+    def everything(self) -> Iterator[QueryBlock]:
         """All blocks, and those of subpatterns."""
         return chain.from_iterable(block.walk() for block in self.blocks)
 
@@ -138,9 +140,9 @@ class Statement:
         return not any(block.subpatterns for block in self.blocks)
 
     def cut(self, rows: int) -> int:
-        """Return how many of so many rows are left after SKIP and LIMIT; a count(*) is about all of them."""
+        """Return how many of so many rows are left after SKIP and LIMIT; those of a count(*) are about its one row."""
         if self.counted is not None:
-            return rows
+            return rows if not self.skip and self.limit != 0 else 0
         left = max(0, rows - self.skip)
         return left if self.limit is None else min(left, self.limit)
 

@@ -20,8 +20,10 @@ def write_frame(frame: DataFrame, folder: Path, suffix: str) -> tuple[list[PartF
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         file = where / f"part-{uuid.uuid4().hex}{suffix}"
-        if rows := write_batches((batch.cast(columns) for batch in batches if batch.num_rows), file, suffix):
+        named = (batch.rename_columns(columns.names).cast(columns) for batch in batches if batch.num_rows)
+        if rows := write_batches(named, file, suffix):
             yield pa.RecordBatch.from_pydict({"file": [str(file)], "rows": [rows]})
 
-    written = frame.mapInArrow(write, "file string, rows long").toArrow()
+    plain = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))  # Spark takes a name with a dot for a field
+    written = plain.mapInArrow(write, "file string, rows long").toArrow()
     return [(Path(row["file"]), row["rows"]) for row in written.sort_by("file").to_pylist()], columns

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from bigjoin.ingest.json_lines import JSON_SUFFIXES
 from bigjoin.joins.bind import ResultColumn
 
 ARROW_SUFFIX = ".arrow"
 """The suffix of files that only bigjoin's own DataFrames read."""
+
+JSON_ROWS = 1 << 14
+"""Rows that are Python objects at once while they are written as JSON."""
 
 GATHERED_ROWS = 1 << 18
 """Rows of a row group, if matches come in blocks of any size."""
@@ -45,11 +51,57 @@ def in_unit(kind: pa.DataType, unit: str, only: str | None = None) -> pa.DataTyp
 
 
 def file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
-    """Return what writes batches of matches to a file: Parquet, CSV without a header, or Arrow."""
+    """Return what writes batches of matches to a file: Parquet, CSV without a header, JSON lines, or Arrow."""
     if suffix == ".csv":
         options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
         return pyarrow.csv.CSVWriter(file, schema, write_options=options)
+    if suffix in JSON_SUFFIXES:
+        return JsonLinesWriter(file)
     return pa.ipc.new_file(str(file), schema) if suffix == ARROW_SUFFIX else pq.ParquetWriter(file, schema)
+
+
+class JsonLinesWriter:
+    """Writes matches as JSON lines: an object for each row, whose integers are exact and whose other types are text."""
+
+    def __init__(self, file: Path) -> None:
+        self._sink = file.open("w", encoding="utf-8")
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of a batch."""
+        self._sink.writelines(json_line(row) for row in batch.to_pylist())
+
+    def write_table(self, table: pa.Table) -> None:
+        """Add the rows of a table, a batch at a time."""
+        for batch in table.to_batches(max_chunksize=JSON_ROWS):
+            self.write_batch(batch)
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._sink.close()
+
+    def __enter__(self) -> JsonLinesWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def json_line(row: Mapping[str, object]) -> str:
+    """Return a row as a line of JSON; numbers that JSON does not have are text, and so are times, decimals and bytes (hex)."""
+    try:
+        return json.dumps(row, default=_text, allow_nan=False, ensure_ascii=False) + "\n"
+    except ValueError:  # NaN or an infinity
+        return json.dumps({name: _finite(value) for name, value in row.items()}, default=_text, ensure_ascii=False) + "\n"
+
+
+def _text(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_batches(batches: Iterator[pa.RecordBatch], file: Path, suffix: str) -> int:

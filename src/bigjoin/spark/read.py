@@ -17,12 +17,15 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from bigjoin.defaults import PART_SIZE
-from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.errors import BigjoinError, SourceError, warn_of_reading
 from bigjoin.ingest.columns import property_type
+from bigjoin.ingest.heading import Heading
+from bigjoin.ingest.json_lines import JSON_SUFFIXES
 from bigjoin.ingest.scan import Scan, ScannedChunk, ScannedTable, gathered
-from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, edge_columns, typed_columns
-from bigjoin.ingest.text import Fault, Findings, Heading, TextSplit, unreadable
+from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, choose, typed_columns
+from bigjoin.ingest.text import Fault, Findings, TextSplit, unreadable
 from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
+from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.spark.tasks import decode, encode, freeze_modules
 from bigjoin.storage.arrays import new_file, write_table
 
@@ -31,16 +34,19 @@ _BLANK_ENDS = r"^[\s\ufeff]+|\s+$"
 """White space around a line, and a byte order mark."""
 
 
-def read_frame(spark: SparkSession, source: str) -> DataFrame:
-    """Return the rows of a remote source: Parquet with all its columns, text as src and dst."""
+def read_frame(spark: SparkSession, source: str, said: ReadingOptions = JUDGED) -> tuple[DataFrame, ReadingOptions]:
+    """Return the rows of a remote source, and what is left to say of them: text is read as src and dst alone."""
     if Path(source).suffix.lower() in UNREADABLE_SUFFIXES:
         raise SourceError(
             f"{source}: bigjoin does not read {Path(source).suffix}; use {', '.join(COMPRESSED_SUFFIXES)} or no compression"
         )
+    if said.encoding is not None:
+        raise SourceError(f"{source} is a URL, and Spark reads UTF-8 text alone: copy the file to this machine, or convert it")
     if format_suffix(source) in (".txt", ".csv", ".tsv"):
-        return _read_text(spark, source)
+        return _read_text(spark, source, said), JUDGED
+    said.check_is_text(source)
     with reading(source):
-        return spark.read.parquet(source)
+        return (spark.read.json(source) if format_suffix(source) in JSON_SUFFIXES else spark.read.parquet(source)), said
 
 
 def frame_schema(frame: DataFrame, source: str) -> pa.Schema:
@@ -73,17 +79,18 @@ def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -
 
 
 def frame_table(
-    frame: DataFrame, source: str, kind: Kind, *, columns: Sequence[str] | None, properties: bool
+    frame: DataFrame, source: str, kind: Kind, said: ReadingOptions = JUDGED, *, properties: bool
 ) -> tuple[Table, DataFrame]:
     """Return the table of edges or vertices that a frame holds, and its rows: ids first, then possible properties."""
-    names, schema = typed_columns(
-        kind, frame.columns, source, lambda name: _arrow_type(frame.schema[name]), columns=columns, properties=properties
+    choice, schema = typed_columns(
+        kind, frame.columns, source, lambda name: _arrow_type(frame.schema[name]), said, properties=properties
     )
+    names = (*choice.keys, *choice.others)
     lower = [name.lower() for name in frame.columns]
     if twice := next((name for name in names if lower.count(name.lower()) > 1), None):
         raise SourceError(f"{source} has two columns called {twice!r}, to Spark: rename one of them")
     selected = frame.select(*(F.col(_quoted(name)).alias(end) for name, end in zip(names, schema.names, strict=True)))
-    return Table(source, names[: len(kind.ends)], schema, (), may_be_empty=True), selected
+    return Table(source, choice.keys, schema, (), may_be_empty=True, reading=choice.entry(source)), selected
 
 
 def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Schema) -> list[ScannedChunk]:
@@ -113,16 +120,23 @@ def _arrow_type(field: T.StructField) -> pa.DataType:
         return pa.struct([])
 
 
-def _read_text(spark: SparkSession, source: str) -> DataFrame:
-    """Read the two columns that are named like the ends of an edge, or the first two, from lines that Spark provides."""
+def _read_text(spark: SparkSession, source: str, said: ReadingOptions) -> DataFrame:
+    """Read the two columns that are the ends of an edge, chosen as in local files, from lines that Spark provides."""
     lines = spark.read.text(source).select(F.regexp_replace("value", _BLANK_ENDS, "").alias("line"))
     lines = lines.where((F.col("line") != "") & ~F.col("line").startswith("#") & ~F.col("line").startswith("%"))
     with reading(source):
         head = [row.line.encode() for row in lines.limit(2).collect()]
-    heading = Heading.of(head, source, EDGES)
+    heading = Heading.of(head, source, EDGES, said)
     if heading.titled:
         lines = lines.where(F.col("line") != head[0].decode())
-    places = tuple(heading.first.index(name) for name in edge_columns(heading.first) or ()) or (0, 1)
+    names = list(said.columns) if said.columns is not None and not heading.titled else heading.names
+    chosen = choose(
+        EDGES, names, source, said if heading.titled else replace(said, columns=None), properties=False, titled=heading.titled
+    )
+    entry = chosen.entry(source, header=heading.titled, judged=heading.judged)
+    if entry.is_guess:
+        warn_of_reading(f"{source}: {entry.sentence(EDGES.ends)}")
+    places = tuple(names.index(name) for name in chosen.keys)
     layout = TextSplit(source, "", heading.separator, places, 2, heading.width)
 
     def look(text: bytes) -> Iterator[pa.RecordBatch]:

@@ -222,7 +222,8 @@ def _known_count(index: Index, query: Query) -> int | None:
     known = index.manifest.watched.get(str(query))
     if known is not None and known.epoch == index.epoch:
         return int(known.count)
-    read = (index.statistics.relations.get(atom.relation) for atom in query.positive)
+    alone = (atom for atom in query.positive if atom.pattern is None or len(atom.pattern.relations) <= 1)
+    read = (index.statistics.relations.get(atom.relation) for atom in alone)
     return 0 if any(relation is not None and not relation.tuples for relation in read) else None
 
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.manifest_entries import CountsLine, Manifest, PublicationEntry
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
+from bigjoin.paths import check_local
 from bigjoin.storage import Storage, storage_at
 
 STAGING = "_staging"
@@ -43,6 +44,7 @@ class WatchOutput:
     """A folder that reports an index's epochs, for one query or for several by name."""
 
     def __init__(self, path: Path, queries: Mapping[str, str], origin: str) -> None:
+        check_local(path, "matches are written")
         self.path, self.queries = path.absolute(), dict(queries)
         self.storage = storage_at(self.path)
         self.identity = self._claim(OutputEntry(origin, self.queries, uuid.uuid4().hex))

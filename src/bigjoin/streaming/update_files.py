@@ -17,14 +17,13 @@ from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.manifest_entries import LedgerEntry
 from bigjoin.ingest.columns import id_type
 from bigjoin.ingest.delimited import read_delimited
-from bigjoin.ingest.json_lines import line_of_row, read_json
+from bigjoin.ingest.json_lines import JSON_SUFFIXES, line_of_row, read_json
 from bigjoin.ingest.table import edge_columns
 from bigjoin.paths import check_regular
 from bigjoin.streaming.epoch import Epoch
 from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.updates import OP_COLUMN, read_updates
 
-JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 TEXT_SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 UPDATE_SUFFIXES = (".parquet", *JSON_SUFFIXES, *TEXT_SEPARATORS)
 POLL_SECONDS = 0.5

@@ -14,7 +14,7 @@ from bigjoin.index.manifest_entries import RELATION_NAME
 from bigjoin.joins.bind import result_columns
 from bigjoin.joins.changes import with_change
 from bigjoin.languages import Flags, Text, read
-from bigjoin.planner import all_branches, delta_plan
+from bigjoin.planner import delta_branches, delta_plan
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
@@ -33,7 +33,7 @@ class Watched:
 
     def plans(self, statistics: Statistics) -> list[DeltaPlan]:
         """Return the delta queries of the query, or of each query that it is the sum of."""
-        return [delta_plan(branch, statistics, listing=self.listing) for branch in all_branches(self.query, statistics)]
+        return [delta_plan(branch, statistics, listing=self.listing) for branch in delta_branches(self.query, statistics)]
 
     def schema(self, plans: Sequence[DeltaPlan], index: Index) -> pa.Schema:
         """Return the columns of the signed matches of all plans."""
@@ -42,7 +42,7 @@ class Watched:
             order = plan.query.attributes
             fields = schema_of(result_columns(plan.query, order, index), len(order))
             known = {**{field.name: field for field in fields}, **known}
-        return with_change(pa.schema([known[name] for name in self.query.columns]))
+        return with_change(pa.schema([known[name] for name in self.query.columns if name in known]))
 
 
 def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict[str, Watched]:

@@ -171,8 +171,8 @@ SUITES: dict[str, Suite] = {
             "motifs-wide",
             "Motifs in a graph with many attributes",
             "The same with 58 attributes for each vertex (28 integers, 20 doubles and 10 texts), which are part of each "
-            "struct: every row of a motif of four vertices has 236 values. All of them are read. Motifs with more rows than "
-            "these are left out: neither side would finish.",
+            "struct: every row of a motif of four vertices has 236 values. All of them are read. The other motifs are not "
+            "measured here.",
             tuple(ATTRIBUTED),
             TABLES,
             _asked(("triangle", "cyclic triangle", "4-cycle", "chordal 4-cycle"), READ),

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from bigjoin.defaults import StrategyName
-from bigjoin.errors import BigjoinError, SourceError, did_you_mean
+from bigjoin.errors import SourceError, did_you_mean
 from bigjoin.graph import Graph
 from bigjoin.languages import motif
 from bigjoin.query.query import Query
@@ -26,7 +26,7 @@ from bigjoin.query.statement import Element, QueryBlock
 from bigjoin.query.terms import Property, Term
 from bigjoin.rows import Rows
 from bigjoin.spark.failures import with_plain_errors
-from bigjoin.spark.read import can_be_property
+from bigjoin.spark.read import can_be_property, quoted
 from bigjoin.spark.session import scratch_directory
 
 ID, SRC, DST = "id", "src", "dst"
@@ -284,7 +284,7 @@ class _Source:
             rows = edges = edges.sparkSession.read.parquet(folder)
             selected = {_ROW: F.col(_ROW)}
         else:
-            selected = {name: F.col(_quoted(column)) for column, name in edge_properties.items()}
+            selected = {name: F.col(quoted(column)) for column, name in edge_properties.items()}
 
         def relation(frame: DataFrame) -> DataFrame:
             kept = (column.alias(name) for name, column in selected.items())
@@ -302,7 +302,7 @@ class _Source:
         if vertex_properties is None:
             members = keys.distinct()
         else:
-            further = (F.col(_quoted(column)).alias(name) for column, name in vertex_properties.items())
+            further = (F.col(quoted(column)).alias(name) for column, name in vertex_properties.items())
             members = tables.vertices.select(tables.vertex_key().alias(ID), *further)
         graph = Graph(relations, vertices=members.withColumn("label", F.lit(MEMBER)), labels="label", parallel=True)
         return cls(tables, graph, vertex_properties, edge_properties, rows)
@@ -362,7 +362,7 @@ class _FrameRows(Rows):
 
 
 def _struct(columns: Iterable[str]) -> SparkColumn:
-    return F.struct(*(F.col(_quoted(column)) for column in columns))
+    return F.struct(*(F.col(quoted(column)) for column in columns))
 
 
 def _properties(frame: DataFrame) -> dict[str, str] | None:
@@ -377,10 +377,3 @@ def _check_columns(frame: DataFrame, what: str) -> None:
     lower = [column.lower() for column in frame.columns]
     if twice := next((column for column in frame.columns if lower.count(column.lower()) > 1), None):
         raise SourceError(f"the {what} have two columns called {twice!r}: rename one of them")
-
-
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
-
-
-__all__ = ["BigjoinError", "GraphFrame"]

@@ -56,7 +56,7 @@ class _Returned:
         block = self.whole.block()
         skip, limit = self._number(returns.skip, "SKIP") or 0, self._number(returns.limit, "LIMIT")
         if (counted := self._counted(returns)) is not None:
-            return Statement("cypher", text, (block,), counted=counted, skip=skip, limit=limit)
+            return Statement("cypher", text, (block,), count_column=counted, skip=skip, limit=limit)
         items = self._items(returns)
         keys = self._keys(returns, items)
         hidden = {name: term for name, (term, _) in keys.items() if name not in items}
@@ -105,8 +105,9 @@ class _Returned:
             term = self._term(item.expression)
             natural = term.column if isinstance(term, Property) else self._variable(term)
             name = item.alias or natural
-            if name in items:
-                raise QueryError(f"two columns are called {name!r}", item.span, "give one of them another name with AS")
+            if name.casefold() in map(str.casefold, items):
+                hint = "give one of them another name with AS; columns do not tell upper case from lower case"
+                raise QueryError(f"two columns are called {name!r}", item.span, hint)
             items[name] = term
         return items
 

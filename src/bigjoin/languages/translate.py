@@ -47,7 +47,7 @@ def as_rule(statement: Statement, statistics: Statistics | None = None) -> str:
         lines.append(f"without the first {statement.skip:,} rows")
     if statement.limit is not None:
         lines.append(f"at most {statement.limit:,} rows")
-    if statement.counted is not None:
+    if statement.count_column is not None:
         lines.append("counted")
     return "\n".join(lines)
 

@@ -89,7 +89,7 @@ def frame_table(
     lower = [name.lower() for name in frame.columns]
     if twice := next((name for name in names if lower.count(name.lower()) > 1), None):
         raise SourceError(f"{source} has two columns called {twice!r}, to Spark: rename one of them")
-    selected = frame.select(*(F.col(_quoted(name)).alias(end) for name, end in zip(names, schema.names, strict=True)))
+    selected = frame.select(*(F.col(quoted(name)).alias(end) for name, end in zip(names, schema.names, strict=True)))
     return Table(source, choice.keys, schema, (), may_be_empty=True, reading=choice.entry(source)), selected
 
 
@@ -184,7 +184,8 @@ def _line_number(spark: SparkSession, source: str, line: str) -> str:
     return f"line {number:,} of {first.file.rsplit('/', 1)[-1]}"
 
 
-def _quoted(column: str) -> str:
+def quoted(column: str) -> str:
+    """Return the name of a column as Spark parses it."""
     return "`" + column.replace("`", "``") + "`"
 
 

@@ -126,11 +126,9 @@ def _note_relations(graph: Graph | Relations, query: Statement, options: Options
     from bigjoin.relations import Relations
 
     if isinstance(graph, Relations):
-        atoms = (atom for block in query.everything for atom in block.query.atoms)
-        named = (name for atom in atoms for name in (atom.relation, *(atom.pattern.relations if atom.pattern else ())))
-        for name in dict.fromkeys(name for name in named if name in options.relations):
-            if (reading := graph.reading(name)) is not None:
-                _note(options, reading.source, reading, ())
+        graph.plan(query)
+        for reading in graph.readings.values():
+            _note(options, reading.source, reading, ())
 
 
 def _note(options: Options, source: str, reading: ReadingEntry, ends: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ _NOT_YET = {
     "PROFILE": "leave it out, and run 'bigjoin explain' with the query",
     "SHOW": "ask with MATCH ... RETURN; 'bigjoin info' describes an index",
     "UNION": "run the two queries one after the other, and put their rows together",
-    "UNWIND": "compare with a list: WHERE a.name IN ['x', 'y']",
+    "UNWIND": "give values as parameters, one at a time: WHERE a.name = $name",
     "USE": "leave it out: the graph is the one that the command or the call names",
     "USING": "leave it out: bigjoin chooses the order of the joins itself",
     "WITH": "write one MATCH with all patterns, one WHERE with all conditions, and RETURN",

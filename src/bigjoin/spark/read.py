@@ -199,4 +199,8 @@ def reading(source: str) -> Iterator[None]:
     except Exception as error:  # PySpark's own, Py4J's or gRPC's: which one depends on the kind of session
         causes = re.findall(r"^\s*Caused by: [\w.$]+: (.+)$", str(error), re.MULTILINE)
         reason = causes[-1] if causes else str(error).strip().splitlines()[0]
+        if raised := re.findall(r"^(\w*(?:Error|Exception): .+)$", str(error), re.MULTILINE):
+            reason = raised[-1]
+        if "ModuleNotFoundError" in reason or "ImportError" in reason:
+            reason += ": Spark's workers run another Python; set PYSPARK_PYTHON to the one that has bigjoin, before the session"
         raise SourceError(f"{source} cannot be read: {reason.strip()}") from error

@@ -105,7 +105,7 @@ def test_plain_edge_lists_are_no_guess(tmp_path):
     [
         ("a.txt", "1 2 7\n", "there is no header; column 1 is src, column 2 is dst; properties: c3"),
         ("a.csv", "ann,bob\nbob,cat\n", "the first line, 'ann,bob', is the header .* ann is src, bob is dst"),
-        ("a.txt", "ann bob\n", "the first line, 'ann bob', is no header .* column 1 is src, column 2 is dst"),
+        ("a.txt", "ann bob\n", "the first line, 'ann bob', is not a header .* column 1 is src, column 2 is dst"),
     ],
 )
 def test_guesses_are_warnings_at_the_line_that_asked(tmp_path, name, content, message):
@@ -302,6 +302,7 @@ def test_info_and_the_manifest_say_it_too(tmp_path):
         "header": True,
         "by_place": True,
         "judged": "payer,payee",
+        "separator": None,
     }
     assert facts["vertices_reading"]["keys"] == ["id"]
     copied = bj.build_index(tmp_path / "i", tmp_path / "j", shards=2)

@@ -261,7 +261,7 @@ class Verbs(ABC):
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Flags],
     ) -> int:
-        """Write the matches to one Parquet or CSV file, by its suffix, and return how many rows it has.
+        """Write the matches to one Parquet, CSV or JSON lines file, by its suffix, and return how many rows it has.
 
         The tasks write the rows themselves. The file appears when it is complete, and replaces an existing one.
         """

@@ -135,7 +135,7 @@ class _Returned:
         if isinstance(expression, (tree.CountStar,)) or (
             isinstance(expression, tree.Call) and expression.name.casefold() in AGGREGATES
         ):
-            later("an aggregate beside other columns", expression.span, "return count(*) alone, or group the DataFrame")
+            later("an aggregate other than count(*) alone", expression.span, "group and count the DataFrame")
         if isinstance(expression, (tree.Literal, tree.Parameter)):
             later("a constant as a column", expression.span, "return variables and properties")
         operand = self.whole._operand(expression)

@@ -270,7 +270,8 @@ def test_vertices_and_edges_in_either_order():
 def test_a_note_says_how_a_source_was_read_also_from_the_cache(tmp_path):
     written(tmp_path / "pays.csv", PAYMENTS)
     said = ("--src", "payer", "--dst", "payee")
-    note = "bigjoin: note: pays.csv: the first line is the header; payer is src, payee is dst; properties: kind, amount\n"
+    note = "bigjoin: note: pays.csv: the first line is the header; payer is src, payee is dst; properties: kind, amount"
+    note += "; ids are text\n"
     for _ in range(2):
         assert run_here("explain", "triangle", "pays.csv", *said, cwd=tmp_path).stderr == note
     assert run_here("explain", "triangle", "pays.csv", *said, "--quiet", cwd=tmp_path).stderr == ""

@@ -16,7 +16,6 @@ from bigjoin.languages.cypher_tree import (
     ReturnClause,
     ReturnItem,
     SortItem,
-    UnsupportedClause,
 )
 
 CYPHER_EXAMPLE = "MATCH (a)-[:KNOWS]->(b) WHERE a.age > 30 RETURN a, b"
@@ -75,8 +74,7 @@ def query_of(text: str, clauses: Sequence[ClauseText]) -> CypherQuery:
     if returns is None:
         end = len(text.rstrip().removesuffix(";").rstrip())
         raise QueryError("the query has no RETURN", Span(text, end, end + 1), _what_to_return(matches))
-    listed: tuple[MatchClause | UnsupportedClause, ...] = tuple(matches)
-    return CypherQuery(listed, returns, span=Span(text, clauses[0].span.start, clauses[-1].span.end))
+    return CypherQuery(tuple(matches), returns, span=Span(text, clauses[0].span.start, clauses[-1].span.end))
 
 
 def _refuse(clause: ClauseText) -> None:

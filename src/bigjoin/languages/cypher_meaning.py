@@ -30,7 +30,7 @@ def parse(text: str, parameters: Mapping[str, Value]) -> Statement:
     assert read.returns is not None
     names = Names(text, used_relationships(read), parameters)
     whole = BlockBuilder(names)
-    clauses = [clause for clause in read.clauses if isinstance(clause, tree.MatchClause)]
+    clauses = list(read.clauses)
     optional_names: set[str] = set()
     for number, clause in enumerate(clauses):
         if not clause.optional:

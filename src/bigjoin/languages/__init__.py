@@ -113,6 +113,8 @@ def refine(query: Query, **flags: Unpack[Flags]) -> Query:
 
 def _refined(statement: Statement, flags: Flags) -> Statement:
     """Return a statement whose queries have further filters and flags."""
+    if flags.get("deduplicate") and statement.count_column is not None:
+        raise QueryError("count(*) counts every row", hint="leave deduplicate out, or RETURN DISTINCT what you want to count")
     if any(block.subpatterns for block in statement.blocks):
         for flag in ("distinct", "unique", "induced"):
             if flags.get(flag):
@@ -120,8 +122,6 @@ def _refined(statement: Statement, flags: Flags) -> Statement:
                 raise QueryError(f"{flag!r} cannot be combined with an OPTIONAL MATCH or a condition of this kind", hint=hint)
         if flags.pop("deduplicate", False):
             statement = replace(statement, deduplicate=True)
-    if flags.get("deduplicate") and statement.count_column is not None:
-        raise QueryError("count(*) counts every row", hint="leave deduplicate out, or RETURN DISTINCT what you want to count")
     if flags.get("select") and not statement.is_query:
         raise QueryError(
             "'select' adds columns to a rule", hint="a motif has all properties in its structs; in Cypher, RETURN them"

@@ -61,9 +61,8 @@ def as_rule(statement: Statement, statistics: Statistics | None = None) -> str:
     """Return the rules that a statement means, and in words what becomes of their rows."""
     known = statistics or assumed_for(statement)
     lines = [line for block in statement.blocks for line in _rules(block, known)]
-    if statement.query.names and not statement.order:
-        named = zip(statement.query.head, statement.query.names, strict=True)
-        lines.append("with the columns " + ", ".join(f"{term} as {name}" for term, name in named))
+    named = [f"{term} as {name}" for term, name in zip(statement.head, statement.names, strict=True) if _natural(term) != name]
+    lines += [f"with {', '.join(named)}"] if named else []
     if statement.deduplicate or statement.query.deduplicate:
         lines.append("each row once")
     if statement.order:

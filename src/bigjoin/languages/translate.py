@@ -61,12 +61,14 @@ def as_rule(statement: Statement, statistics: Statistics | None = None) -> str:
     """Return the rules that a statement means, and in words what becomes of their rows."""
     known = statistics or assumed_for(statement)
     lines = [line for block in statement.blocks for line in _rules(block, known)]
-    named = [f"{term} as {name}" for term, name in zip(statement.head, statement.names, strict=True) if _natural(term) != name]
+    terms = dict(zip(statement.names, statement.head, strict=True))
+    named = [f"{terms[name]} as {name}" for name in statement.columns if name in terms and _natural(terms[name]) != name]
     lines += [f"with {', '.join(named)}"] if named else []
     if statement.deduplicate or statement.query.deduplicate:
         lines.append("each row once")
     if statement.order:
-        keys = (f"{key.column}{' descending' if key.descending else ''}" for key in statement.order)
+        shown = {key: key.column if key.column in statement.columns else terms[key.column] for key in statement.order}
+        keys = (f"{name}{' descending' if key.descending else ''}" for key, name in shown.items())
         lines.append(f"sorted by {', '.join(keys)}")
     if statement.skip:
         lines.append(f"without the first {statement.skip:,} rows")

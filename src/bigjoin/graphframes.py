@@ -35,6 +35,10 @@ from bigjoin.spark.session import scratch_directory
 ID, SRC, DST, EDGE_NAME = "id", "src", "dst", "edge"
 MEMBER, DISTINCT_ROW = "member", "distinct_row"
 """The label of what is in the table of vertices, and the relation of edges in which equal rows are one."""
+MAX_COLUMNS_FROM_INDEX = 8
+"""Columns of vertices up to which tasks look them up. More are joined to the result: Python need not move them then."""
+MAX_CELLS_BROADCAST = 1 << 23
+"""Cells of a table up to which it is sent to every executor for that; a larger one stays in the index."""
 _ROW = "row"
 """The property with the number of a row, where rows are joined to the result."""
 
@@ -304,6 +308,8 @@ class _Source:
     edge_properties: dict[str, str] | None
     rows: DataFrame | None
     """The edges with their numbers, if they are joined."""
+    broadcasts: bool
+    """Whether the table of vertices is small enough to be sent everywhere."""
 
     @classmethod
     def of(cls, tables: _Tables, *, with_distinct: bool) -> _Source:
@@ -332,16 +338,19 @@ class _Source:
             relations[DISTINCT_ROW] = relation(once)
         vertex_properties = _properties(tables.vertices)
         keys = tables.vertices.select(tables.vertex_key().alias(ID))
+        total = keys.count()
         if vertex_properties is not None:
-            total, distinct = keys.count(), keys.distinct().count()
-            vertex_properties = vertex_properties if 0 < total == distinct else None
+            distinct = keys.distinct().count()
+            is_wide = len(vertex_properties) > MAX_COLUMNS_FROM_INDEX and total * len(vertex_properties) <= MAX_CELLS_BROADCAST
+            vertex_properties = vertex_properties if 0 < total == distinct and not is_wide else None
         if vertex_properties is None:
             members = keys.distinct()
         else:
             further = (F.col(quoted(column)).alias(name) for column, name in vertex_properties.items())
             members = tables.vertices.select(tables.vertex_key().alias(ID), *further)
         graph = Graph(relations, vertices=members.withColumn("label", F.lit(MEMBER)), labels="label", parallel=True)
-        return cls(tables, graph, vertex_properties, edge_properties, rows)
+        broadcasts = total * len(tables.vertices.columns) <= MAX_CELLS_BROADCAST
+        return cls(tables, graph, vertex_properties, edge_properties, rows, broadcasts)
 
 
 @dataclass(frozen=True)
@@ -392,7 +401,8 @@ class _FrameRows(Rows):
         tables = self.source.tables
         if element.is_vertex:
             table = tables.vertices.distinct() if element.distinct else tables.vertices
-            return table.select(tables.vertex_key().alias("_key"), _struct(table.columns).alias("_struct"))
+            found = table.select(tables.vertex_key().alias("_key"), _struct(table.columns).alias("_struct"))
+            return F.broadcast(found) if self.source.broadcasts else found
         assert self.source.rows is not None
         return self.source.rows.select(F.col(_ROW).alias("_key"), _struct(tables.edges.columns).alias("_struct"))
 

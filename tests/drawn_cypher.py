@@ -159,7 +159,7 @@ def without_spark(drawn: Drawn, path: Path, way: str) -> Find:
 
 def _number(statement, rows: list[tuple]) -> int:
     """What count says of the rows of a text: the number itself, if that is what the text returns."""
-    return sum(row[0] for row in rows) if statement.counted else len(rows)
+    return sum(row[0] for row in rows) if statement.count_column else len(rows)
 
 
 def drawn_texts(seed: int, texts: int) -> tuple[Drawn, list[tuple[str, Query]]]:

@@ -78,9 +78,9 @@ def _once(rows: list[dict]) -> list[dict]:
 def answered(statement: Statement, index: Index, way: str) -> tuple[list[str], list[tuple]]:
     """The columns and rows of a statement that is no motif, in order if it asks for one."""
     (block,) = statement.blocks
-    if statement.counted is not None:
+    if statement.count_column is not None:
         number_of_rows = [(len(_joined_rows(block, {}, index, way)),)]
-        return [statement.counted], number_of_rows[statement.skip :][: statement.limit]
+        return [statement.count_column], number_of_rows[statement.skip :][: statement.limit]
     if block.subpatterns:
         wanted = {term: f"c{i}" for i, term in enumerate(dict.fromkeys(statement.head))}
         named = list(zip(statement.head, statement.names, strict=True))

@@ -105,7 +105,7 @@ def test_plain_edge_lists_are_no_guess(tmp_path):
     [
         ("a.txt", "1 2 7\n", "there is no header; column 1 is src, column 2 is dst; properties: c3"),
         ("a.csv", "ann,bob\nbob,cat\n", "the first line, 'ann,bob', is the header .* ann is src, bob is dst"),
-        ("a.txt", "ann bob\n", "the first line, 'ann bob', is no header .* column 1 is src, column 2 is dst"),
+        ("a.txt", "ann bob\n", "the first line, 'ann bob', is not a header .* column 1 is src, column 2 is dst"),
     ],
 )
 def test_guesses_are_warnings_at_the_line_that_asked(tmp_path, name, content, message):
@@ -270,7 +270,8 @@ def test_vertices_and_edges_in_either_order():
 def test_a_note_says_how_a_source_was_read_also_from_the_cache(tmp_path):
     written(tmp_path / "pays.csv", PAYMENTS)
     said = ("--src", "payer", "--dst", "payee")
-    note = "bigjoin: note: pays.csv: the first line is the header; payer is src, payee is dst; properties: kind, amount\n"
+    note = "bigjoin: note: pays.csv: the first line is the header; payer is src, payee is dst; properties: kind, amount"
+    note += "; ids are text\n"
     for _ in range(2):
         assert run_here("explain", "triangle", "pays.csv", *said, cwd=tmp_path).stderr == note
     assert run_here("explain", "triangle", "pays.csv", *said, "--quiet", cwd=tmp_path).stderr == ""
@@ -302,6 +303,7 @@ def test_info_and_the_manifest_say_it_too(tmp_path):
         "header": True,
         "by_place": True,
         "judged": "payer,payee",
+        "separator": None,
     }
     assert facts["vertices_reading"]["keys"] == ["id"]
     copied = bj.build_index(tmp_path / "i", tmp_path / "j", shards=2)

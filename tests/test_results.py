@@ -124,9 +124,25 @@ def test_many_results_of_relations_are_freed_on_close(spark, monkeypatch):
     src, dst = zip(*EDGES, strict=True)
     with bj.Relations({"r": pa.table({"x": src, "y": dst})}, spark=spark) as relations:
         for _ in range(5):
-            assert rows(relations.find("q(a,b,c) := r(a,b), r(b,c)", strategy="partitioned")) == wedges()
-        assert len(folders() - before) == 5
+            found = relations.find("q(a,b,c) := r(a,b), r(b,c)", strategy="partitioned")
+            assert rows(found) == wedges()
+    assert len(folders() - before) == 5
+    assert rows(found) == wedges()  # frames outlive the block
+    relations.close()
     assert folders() == before
+
+
+def test_a_frame_outlives_the_block_of_its_graph(spark):
+    src, dst = zip(*EDGES, strict=True)
+    with bj.Graph(pa.table({"src": src, "dst": dst}), spark=spark) as graph:
+        found = graph.find(WEDGE)
+    assert rows(found) == wedges()
+    graph.close()
+    with pytest.raises(Exception, match="the graph was closed, or its folder removed; make it again"):
+        graph.on(spark).find(WEDGE).collect()
+    with bj.Graph(pa.table({"src": src, "dst": dst}), spark=spark) as unasked:
+        folder = unasked.index.path
+    assert not folder.exists()
 
 
 def test_much_that_is_held_is_told_once(spark, monkeypatch):

@@ -157,5 +157,6 @@ def reason(error: OSError) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return `did you mean 'x'?` with the known word that is most similar to `word`, if there is a similar one."""
-    near = get_close_matches(word.casefold(), list(known), n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else None
+    by_case = {name.casefold(): name for name in known}
+    near = get_close_matches(word.casefold(), list(by_case), n=1, cutoff=0.6)
+    return f"did you mean {by_case[near[0]]!r}?" if near else None

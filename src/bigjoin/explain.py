@@ -6,7 +6,7 @@ from math import log2
 from textwrap import indent
 from typing import Any
 
-from bigjoin.languages.translate import as_rule
+from bigjoin.languages.translate import as_rule, assumed_for
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
 from bigjoin.planner.agm import agm_bound, cover_number, packing_number
 from bigjoin.planner.draft import Draft
@@ -16,8 +16,8 @@ from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statement import Statement
-from bigjoin.query.statistics import Statistics, assumed_graph
-from bigjoin.query.terms import Property, attribute_of
+from bigjoin.query.statistics import Statistics
+from bigjoin.query.terms import attribute_of
 
 
 def explain(
@@ -31,13 +31,17 @@ def explain(
 ) -> str:
     """Return the explanation of a statement and of its delta queries; without statistics, a mid-sized graph is assumed."""
     asked = Statement.of(statement) if isinstance(statement, Query) else statement
-    options = {"undirected": undirected, "delta": delta}
-    explained = [_explain(block.query, statistics, strategy=strategy, **options) for block in asked.everything]
-    text = "\n\n".join([*_translation(asked, statistics), *explained])
+    assumed = assumed_for(asked, symmetric=undirected)
+    known = statistics or assumed
+    explained = [
+        _explain(block.query, known, delta=delta, strategy=strategy, is_known=statistics is not None)
+        for block in asked.everything
+    ]
+    text = "\n\n".join([*_translation(asked, known), *explained])
     return text if stats is None else "\n".join([text, "", *_analysis(stats)])
 
 
-def _translation(statement: Statement, statistics: Statistics | None) -> list[str]:
+def _translation(statement: Statement, statistics: Statistics) -> list[str]:
     """Return a text in another language, and what it means: rules, and what becomes of their rows."""
     if statement.language not in ("motif", "cypher"):
         return []
@@ -48,18 +52,8 @@ def _translation(statement: Statement, statistics: Statistics | None) -> list[st
     ]
 
 
-def _explain(
-    query: Query,
-    statistics: Statistics | None,
-    *,
-    undirected: bool,
-    delta: bool,
-    strategy: str | None,
-) -> str:
-    """Return the explanation of one query."""
-    terms = [*query.head, *(term for comparison in query.filters for term in comparison.properties)]
-    properties = [term.name for term in terms if isinstance(term, Property)]
-    known = statistics or assumed_graph(symmetric=undirected, properties=properties)
+def _explain(query: Query, known: Statistics, *, delta: bool, strategy: str | None, is_known: bool) -> str:
+    """Return the explanation of one query; its sizes, if these are known and not assumed."""
     parts = meaning(query, known)
     read = {atom.read: atom for atom in parts[0].query.positive}
     read_as = spelled_out(query, known)
@@ -75,16 +69,16 @@ def _explain(
         lines += ["", *_delta(part)] if delta else []
     if any("code(" in line for line in lines):
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
-    if statistics is not None:
+    if is_known:
         lines.append("")
         for atom in read.values():
-            relation = statistics.of(atom)
+            relation = known.of(atom)
             lists = max((entry.longest for entry in relation.lists.values()), default=0)
-            sizes = ", ".join(f"{statistics.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
-            name = f"{atom.read}" + " with edge ids" * (relation is not statistics.relation(atom))
+            sizes = ", ".join(f"{known.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
+            name = f"{atom.read}" + " with edge ids" * (relation is not known.relation(atom))
             lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
         what = "bindings of what must hold" if query.optional else "matches"
-        lines.append(f"AGM bound: {agm_bound(query, statistics):,.0f} {what} at most")
+        lines.append(f"AGM bound: {agm_bound(query, known):,.0f} {what} at most")
     cover, packing = cover_number(parts[0].query), packing_number(parts[0].query)
     lines.append(f"fractional edge cover number {cover:g}, edge packing number {packing:g}")
     if strategy is not None:

@@ -7,33 +7,44 @@ cannot (nested columns, several rows with one vertex id), the tables themselves 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from pyspark import StorageLevel
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from bigjoin.defaults import StrategyName
-from bigjoin.errors import BigjoinError, SourceError, did_you_mean
+from bigjoin.errors import QueryError, SourceError, did_you_mean
 from bigjoin.graph import Graph
-from bigjoin.languages import motif
+from bigjoin.languages import motif, recognized
+from bigjoin.languages.motif_terms import MOTIF_EXAMPLE
 from bigjoin.query.query import Query
 from bigjoin.query.statement import Element, QueryBlock
 from bigjoin.query.terms import Property, Term
 from bigjoin.rows import Rows
 from bigjoin.spark.failures import with_plain_errors
-from bigjoin.spark.read import can_be_property
+from bigjoin.spark.read import can_be_property, quoted
 from bigjoin.spark.session import scratch_directory
 
-ID, SRC, DST = "id", "src", "dst"
+ID, SRC, DST, EDGE_NAME = "id", "src", "dst", "edge"
 MEMBER, DISTINCT_ROW = "member", "distinct_row"
 """The label of what is in the table of vertices, and the relation of edges in which equal rows are one."""
+MAX_COLUMNS_FROM_INDEX = 8
+"""Columns of vertices up to which tasks look them up. More are joined to the result: Python need not move them then."""
+MAX_CELLS_BROADCAST = 1 << 23
+"""Cells of a table up to which it is sent to every executor for that; a larger one stays in the index."""
 _ROW = "row"
 """The property with the number of a row, where rows are joined to the result."""
+
+
+class GraphFrameError(SourceError, ValueError):
+    """Tables that make no graph; GraphFrames raises a ValueError."""
 
 
 class GraphFrame:
@@ -42,23 +53,26 @@ class GraphFrame:
     An existing GraphFrame can be given instead of both: `find` is then answered here, and what this class lacks by that object.
     """
 
-    ID, SRC, DST = ID, SRC, DST
+    ID, SRC, DST, EDGE = ID, SRC, DST, EDGE_NAME
 
     def __init__(self, v: DataFrame | Any, e: DataFrame | None = None, *, strategy: StrategyName = "auto") -> None:
-        self._other: Any = None
+        self._existing: Callable[[], Any] | None = None
+        """Gives the existing GraphFrame that answers what this class lacks."""
         if e is None:
             if not (hasattr(v, "vertices") and hasattr(v, "edges")):
-                raise SourceError("give vertices and edges, GraphFrame(v, e), or an existing GraphFrame")
-            self._other = v
-        vertices: Any = v if self._other is None else v.vertices
-        edges: Any = e if self._other is None else v.edges
+                raise GraphFrameError("give vertices and edges, GraphFrame(v, e), or an existing GraphFrame")
+            self._existing = lambda: v
+        vertices: Any = v.vertices if e is None else v
+        edges: Any = v.edges if e is None else e
         for frame, what, needed in ((vertices, "vertices", (ID,)), (edges, "edges", (SRC, DST))):
             if not hasattr(frame, "mapInArrow"):
-                raise SourceError(f"the {what} are a {type(frame).__name__}; give a Spark DataFrame")
+                raise GraphFrameError(f"the {what} are a {type(frame).__name__}; give a Spark DataFrame")
+            if frame.isStreaming:
+                raise GraphFrameError(f"the {what} are a stream: give a table, or watch the stream with bj.Graph(...).watch")
             for column in needed:
                 if column not in frame.columns:
-                    hint = did_you_mean(column, frame.columns) or f"its columns are {', '.join(frame.columns)}"
-                    raise SourceError(f"the {what} have no column {column!r}; {hint}; rename one with withColumnRenamed")
+                    hint = did_you_mean(column, frame.columns) or f"their columns are {', '.join(frame.columns)}"
+                    raise GraphFrameError(f"the {what} have no column {column!r}; {hint}; rename one with withColumnRenamed")
             _check_columns(frame, what)
         self._vertices: DataFrame = vertices
         self._edges: DataFrame = edges
@@ -82,13 +96,21 @@ class GraphFrame:
     @with_plain_errors()
     def find(self, pattern: str) -> DataFrame:
         """Return the matches of a motif as GraphFrames does: a struct column for each named element, in order."""
+        if not isinstance(pattern, str):
+            raise QueryError(f"the motif is of type {type(pattern).__name__}: give a text", hint=f"for example {MOTIF_EXAMPLE}")
+        if recognized(pattern.strip() or "(a)") == "cypher":
+            hint = "ask bj.Graph(edges, vertices=vertices), which takes Cypher too"
+            raise QueryError("this is Cypher, and a GraphFrame takes motifs", hint=hint)
         if not pattern.strip(" \t\r\n;"):
             return self._vertices.sparkSession.createDataFrame([], T.StructType([]))
-        statement = motif.parse(pattern, members=MEMBER)
-        elements = [element for block in statement.blocks for element in block.elements]
         source = self._source
+        members = (
+            MEMBER if MEMBER in source.graph.index.statistics.relations else None
+        )  # nothing has the label if nothing is there
+        statement = motif.parse(pattern, members=members)
+        elements = [element for block in statement.blocks for element in block.elements]
         if any(element.distinct and not element.is_vertex for element in elements) and self._has_equal_edges:
-            statement, source = motif.parse(pattern, members=MEMBER, distinct_rows=DISTINCT_ROW), self._source_of_distinct
+            statement, source = motif.parse(pattern, members=members, distinct_rows=DISTINCT_ROW), self._source_of_distinct
         graph = source.graph
 
         def find(query: Query) -> DataFrame:
@@ -96,8 +118,9 @@ class GraphFrame:
 
         return _FrameRows(find, graph.index.statistics, source).of(statement)
 
+    @property
     def triplets(self) -> DataFrame:
-        """Return every edge with its two vertices, as columns src, edge and dst."""
+        """Every edge with its two vertices, as columns src, edge and dst."""
         return self.find("(src)-[edge]->(dst)")
 
     @with_plain_errors()
@@ -108,6 +131,8 @@ class GraphFrame:
         members = self._vertices.select(key(F.col(ID)).alias(ID)).dropna().distinct()
         if "count" in self._vertices.columns:
             raise SourceError("the vertices have a column 'count', which triangleCount adds: rename it")
+        if members.isEmpty():
+            return self._vertices.withColumn("count", F.lit(0).cast("long"))
         with Graph(ends, vertices=members.withColumn("label", F.lit(MEMBER)), directed=False) as graph:
             inside = "t(a, b, c) := edge(a, b), edge(a, c), edge(b, c), member(a), member(b), member(c)"
             corners = graph.find(inside, unique=True, strategy=self._strategy)
@@ -124,43 +149,50 @@ class GraphFrame:
         edges = self._edges
         for end in (SRC, DST):
             edges = edges.join(ids, key(edges[end]) == F.col("_kept"), "left_semi")
-        return GraphFrame(kept, edges, strategy=self._strategy)
+        return self._like(kept, edges, lambda other: other.filterVertices(condition))
 
     def filterEdges(self, condition: str | SparkColumn) -> GraphFrame:  # noqa: N802
         """Return the graph of the edges that satisfy a condition, and of all vertices."""
-        return GraphFrame(self._vertices, self._edges.filter(condition), strategy=self._strategy)
+        return self._like(self._vertices, self._edges.filter(condition), lambda other: other.filterEdges(condition))
 
     def dropIsolatedVertices(self) -> GraphFrame:  # noqa: N802
         """Return the graph without the vertices that no edge has."""
         key = self._tables.key
         ends = self._edges.select(F.explode(F.array(key(F.col(SRC)), key(F.col(DST)))).alias("_end"))
         kept = self._vertices.join(ends, key(self._vertices[ID]) == F.col("_end"), "left_semi")
-        return GraphFrame(kept, self._edges, strategy=self._strategy)
+        return self._like(kept, self._edges, lambda other: other.dropIsolatedVertices())
+
+    def _like(self, vertices: DataFrame, edges: DataFrame, change: Callable[[Any], Any]) -> GraphFrame:
+        """Return a graph of other tables; if this one was made of an existing GraphFrame, that is changed when it is needed."""
+        made = GraphFrame(vertices, edges, strategy=self._strategy)
+        if (existing := self._existing) is not None:
+            made._existing = lambda: change(existing())
+        return made
 
     @property
     def outDegrees(self) -> DataFrame:  # noqa: N802
         """How many edges begin at each vertex that any begins at: columns id and outDegree."""
-        return self._edges.groupBy(F.col(SRC).alias(ID)).agg(F.count("*").cast("int").alias("outDegree"))
+        return self._edges.groupBy(F.col(SRC).alias(ID)).agg(F.count("*").alias("outDegree"))
 
     @property
     def inDegrees(self) -> DataFrame:  # noqa: N802
         """How many edges end at each vertex that any ends at: columns id and inDegree."""
-        return self._edges.groupBy(F.col(DST).alias(ID)).agg(F.count("*").cast("int").alias("inDegree"))
+        return self._edges.groupBy(F.col(DST).alias(ID)).agg(F.count("*").alias("inDegree"))
 
     @property
     def degrees(self) -> DataFrame:
         """How many ends of edges lie at each vertex that has any: columns id and degree."""
         ends = self._edges.select(F.explode(F.array(SRC, DST)).alias(ID))
-        return ends.groupBy(ID).agg(F.count("*").cast("int").alias("degree"))
+        return ends.groupBy(ID).agg(F.count("*").alias("degree"))
 
     def cache(self) -> GraphFrame:
         """Persist both tables in memory."""
         return self.persist()
 
-    def persist(self, *level: Any) -> GraphFrame:
+    def persist(self, storageLevel: StorageLevel = StorageLevel.MEMORY_ONLY) -> GraphFrame:  # noqa: N803
         """Persist both tables."""
-        self._vertices.persist(*level)
-        self._edges.persist(*level)
+        self._vertices.persist(storageLevel)
+        self._edges.persist(storageLevel)
         return self
 
     def unpersist(self, blocking: bool = False) -> GraphFrame:
@@ -172,8 +204,8 @@ class GraphFrame:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if self._other is not None:
-            return getattr(self._other, name)
+        if self._existing is not None:
+            return getattr(self._existing(), name)
         raise AttributeError(f"bigjoin's GraphFrame has no {name!r}; one made of an existing GraphFrame passes it on to that")
 
     def __repr__(self) -> str:
@@ -195,7 +227,13 @@ class GraphFrame:
 
     @cached_property
     def _has_equal_edges(self) -> bool:
-        return self._edges.count() > self._edges.distinct().count()
+        try:
+            return self._edges.count() > self._edges.distinct().count()
+        except AnalysisException as error:  # maps, for one, cannot be compared
+            said = str(error).strip().splitlines()[0]
+            raise SourceError(
+                f"a negated term removes equal rows, and those of the edges cannot be compared: {said}"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -215,6 +253,8 @@ class _Tables:
         if len({kind.simpleString() for kind in found}) == 1:
             return cls(vertices, edges, found[0])
         if len(integers) + len(texts) == len(found) and integers:
+            _check_numbers(vertices, (ID,), "vertices")
+            _check_numbers(edges, (SRC, DST), "edges")
             return cls(vertices, edges, T.LongType())
         kinds = ", ".join(f"{name} is {kind.simpleString()}" for name, kind in zip((ID, SRC, DST), found, strict=True))
         raise SourceError(f"the ids of vertices and edges differ in type ({kinds}): cast them to one type")
@@ -268,6 +308,8 @@ class _Source:
     edge_properties: dict[str, str] | None
     rows: DataFrame | None
     """The edges with their numbers, if they are joined."""
+    broadcasts: bool
+    """Whether the table of vertices is small enough to be sent everywhere."""
 
     @classmethod
     def of(cls, tables: _Tables, *, with_distinct: bool) -> _Source:
@@ -284,7 +326,7 @@ class _Source:
             rows = edges = edges.sparkSession.read.parquet(folder)
             selected = {_ROW: F.col(_ROW)}
         else:
-            selected = {name: F.col(_quoted(column)) for column, name in edge_properties.items()}
+            selected = {name: F.col(quoted(column)) for column, name in edge_properties.items()}
 
         def relation(frame: DataFrame) -> DataFrame:
             kept = (column.alias(name) for name, column in selected.items())
@@ -296,16 +338,19 @@ class _Source:
             relations[DISTINCT_ROW] = relation(once)
         vertex_properties = _properties(tables.vertices)
         keys = tables.vertices.select(tables.vertex_key().alias(ID))
+        total = keys.count()
         if vertex_properties is not None:
-            total, distinct = keys.count(), keys.distinct().count()
-            vertex_properties = vertex_properties if total == distinct else None
+            distinct = keys.distinct().count()
+            is_wide = len(vertex_properties) > MAX_COLUMNS_FROM_INDEX and total * len(vertex_properties) <= MAX_CELLS_BROADCAST
+            vertex_properties = vertex_properties if 0 < total == distinct and not is_wide else None
         if vertex_properties is None:
             members = keys.distinct()
         else:
-            further = (F.col(_quoted(column)).alias(name) for column, name in vertex_properties.items())
+            further = (F.col(quoted(column)).alias(name) for column, name in vertex_properties.items())
             members = tables.vertices.select(tables.vertex_key().alias(ID), *further)
         graph = Graph(relations, vertices=members.withColumn("label", F.lit(MEMBER)), labels="label", parallel=True)
-        return cls(tables, graph, vertex_properties, edge_properties, rows)
+        broadcasts = total * len(tables.vertices.columns) <= MAX_CELLS_BROADCAST
+        return cls(tables, graph, vertex_properties, edge_properties, rows, broadcasts)
 
 
 @dataclass(frozen=True)
@@ -356,13 +401,24 @@ class _FrameRows(Rows):
         tables = self.source.tables
         if element.is_vertex:
             table = tables.vertices.distinct() if element.distinct else tables.vertices
-            return table.select(tables.vertex_key().alias("_key"), _struct(table.columns).alias("_struct"))
+            found = table.select(tables.vertex_key().alias("_key"), _struct(table.columns).alias("_struct"))
+            return F.broadcast(found) if self.source.broadcasts else found
         assert self.source.rows is not None
         return self.source.rows.select(F.col(_ROW).alias("_key"), _struct(tables.edges.columns).alias("_struct"))
 
 
+def _check_numbers(frame: DataFrame, columns: tuple[str, ...], what: str) -> None:
+    """Refuse text that is not a number where ids elsewhere are numbers, as Spark would in the middle of a join."""
+    for column in columns:
+        wrong = frame.where(F.col(column).isNotNull() & F.col(column).try_cast("long").isNull()).select(column).first()
+        if wrong is not None:
+            raise SourceError(
+                f"the {what} have {wrong[0]!r} in {column!r}, and other ids are numbers: cast all of them to text"
+            )
+
+
 def _struct(columns: Iterable[str]) -> SparkColumn:
-    return F.struct(*(F.col(_quoted(column)) for column in columns))
+    return F.struct(*(F.col(quoted(column)) for column in columns))
 
 
 def _properties(frame: DataFrame) -> dict[str, str] | None:
@@ -377,10 +433,3 @@ def _check_columns(frame: DataFrame, what: str) -> None:
     lower = [column.lower() for column in frame.columns]
     if twice := next((column for column in frame.columns if lower.count(column.lower()) > 1), None):
         raise SourceError(f"the {what} have two columns called {twice!r}: rename one of them")
-
-
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
-
-
-__all__ = ["BigjoinError", "GraphFrame"]

@@ -131,10 +131,10 @@ class Relations(Verbs):
             raise SourceError(f"the relation {name!r} has no columns")
         return named_apart(schema, f"the relation {name!r}")
 
-    def reading(self, name: str) -> ReadingEntry | None:
-        """Return how the file of a relation was read; None if it comes from something else."""
-        self.schema(name)
-        return self._readings.get(name)
+    @property
+    def readings(self) -> Mapping[str, ReadingEntry]:
+        """How the files of relations were read, as far as queries have asked for them."""
+        return self._readings
 
     def _open(self, name: str) -> Table | DataFrame:
         """Return what holds the rows of a relation: a table in memory, or a DataFrame, which may be larger."""

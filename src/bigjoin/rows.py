@@ -21,6 +21,7 @@ from bigjoin.query.spelled_out import edge_relations
 from bigjoin.query.statement import Element, QueryBlock, Statement, Subpattern
 from bigjoin.query.statistics import VERTEX, Statistics
 from bigjoin.query.terms import Property, Term, attribute_of
+from bigjoin.spark.read import quoted
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,20 @@ class Rows:
         """Return the rows of a statement, up to a limit; a count(*) is one row."""
         frames = [self._columns(block, statement) for block in statement.blocks]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-        if statement.counted is not None:
-            return cut(frame.agg(F.count(F.lit(1)).alias(statement.counted)), statement, limit)
+        if statement.count_column is not None:
+            return cut(frame.agg(F.count(F.lit(1)).alias(statement.count_column)), statement, limit)
         if statement.deduplicate:
             frame = frame.distinct()
         if statement.order:
             frame = frame.orderBy(*map(_sorted, ((key.column, key.descending) for key in statement.order)))
         frame = cut(frame, statement, limit)
         columns = statement.columns or statement.query.columns
-        return frame.select(*map(_quoted, columns)) if tuple(frame.columns) != columns else frame
+        return frame.select(*map(quoted, columns)) if tuple(frame.columns) != columns else frame
 
     def flat_columns(self, statement: Statement) -> list[str]:
         """Return the columns of a statement's rows as a file without structs has them."""
-        if statement.counted is not None:
-            return [statement.counted]
+        if statement.count_column is not None:
+            return [statement.count_column]
         elements = {element.name: element for block in statement.blocks for element in block.elements}
         found = []
         for name in statement.columns or statement.query.columns:
@@ -57,7 +58,7 @@ class Rows:
 
     def _columns(self, block: QueryBlock, statement: Statement) -> DataFrame:
         """Return the rows of a block with the columns that a user sees, and those that rows are sorted by."""
-        if statement.language == "motif":
+        if statement.has_structs:
             frame = self._structs(block)
             return frame.withColumns({name: F.lit(value) for name, value in block.constants}) if block.constants else frame
         if not block.subpatterns:
@@ -138,23 +139,19 @@ def flat(frame: DataFrame) -> DataFrame:
     columns = []
     for field in frame.schema:
         inner = field.dataType.names if isinstance(field.dataType, StructType) else []
-        columns += [F.col(_quoted(field.name))[name].alias(f"{field.name}.{name}") for name in inner]
-        columns += [] if inner else [F.col(_quoted(field.name))]
+        columns += [F.col(quoted(field.name))[name].alias(f"{field.name}.{name}") for name in inner]
+        columns += [] if inner else [F.col(quoted(field.name))]
     return frame.select(*columns)
 
 
 def check_relations(statement: Statement, statistics: Statistics) -> None:
     """Refuse motifs over several relations: an edge of a motif has no type."""
-    if statement.language == "motif" and len(known := edge_relations(statistics)) > 1:
+    if statement.has_structs and len(known := edge_relations(statistics)) > 1:
         hint = f"use Cypher, MATCH (a)-[e:{known[0]}]->(b) RETURN a, b, or a rule"
         raise QueryError(f"motifs have no types, and the graph has the relations {', '.join(known)}", hint=hint)
 
 
 def _sorted(key: tuple[str, bool]) -> SparkColumn:
     """Return a column to sort by; NULL is larger than anything, as in openCypher."""
-    column, descending = F.col(_quoted(key[0])), key[1]
+    column, descending = F.col(quoted(key[0])), key[1]
     return column.desc_nulls_first() if descending else column.asc_nulls_last()
-
-
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"

@@ -63,7 +63,7 @@ class Verbs(ABC):
     def _read(self, query: Text, flags: Flags) -> Statement:
         """Return what a query asks for, if these relations can answer it."""
         statement = read(query, **flags)
-        if statement.language == "motif":
+        if statement.has_structs:
             check_relations(statement, self._index_for(statement.query).statistics)
         return statement
 
@@ -136,7 +136,7 @@ class Verbs(ABC):
         if not statement.query.head and statement.counts_as_queries:
             number = int(self.exists(statement.query, **run))
         else:
-            whole = replace(statement, counted=None, order=(), skip=0, limit=None)
+            whole = replace(statement, count_column=None, order=(), skip=0, limit=None)
             with Held() as held:
                 number = self._answer(whole, ListOptions(limit=None, factorized=False, **run), held).count()
         seconds, workers = time.perf_counter() - started, first.workers or parallelism(self.spark)
@@ -167,7 +167,7 @@ class Verbs(ABC):
         with Held() as held:
             if not statement.counts_as_queries:
                 listing = ListOptions(limit=1, factorized=False, **run)
-                return self._answer(replace(statement, counted=None, order=()), listing, held).count() > 0
+                return self._answer(replace(statement, count_column=None, order=()), listing, held).count() > 0
             asked = (self._ask(_witness(block.query), limit=1, **run) for block in statement.blocks)
             return any(self._strategy(one).find(part, held).count() > 0 for one in asked for part in one.parts)
 
@@ -223,10 +223,10 @@ class Verbs(ABC):
             return self._find(asked, chosen(asked), held)
 
         spark = self.spark  # columns can only be named in a session
-        if statement.counted is not None and statement.counts_as_queries:
+        if statement.count_column is not None and statement.counts_as_queries:
             run = RunOptions(strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
             number = int(self.count(replace(statement, skip=0, limit=None), **run))
-            column = F.lit(Decimal(number) if number >= 1 << 63 else number).alias(statement.counted)
+            column = F.lit(Decimal(number) if number >= 1 << 63 else number).alias(statement.count_column)
             return cut(spark.range(1).select(column), statement, options["limit"])
         return Rows(find, self._index_for(statement.query).statistics).of(statement, options["limit"])
 
@@ -261,7 +261,7 @@ class Verbs(ABC):
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Flags],
     ) -> int:
-        """Write the matches to one Parquet or CSV file, by its suffix, and return how many rows it has.
+        """Write the matches to one Parquet, CSV or JSON lines file, by its suffix, and return how many rows it has.
 
         The tasks write the rows themselves. The file appears when it is complete, and replaces an existing one.
         """

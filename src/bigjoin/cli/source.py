@@ -118,7 +118,8 @@ def note_readings(index: Index, options: Options, source: str | None = None) -> 
     ends: Sequence[str]
     for reading, ends in (*((one, ("src", "dst")) for one in edges), (index.manifest.domains[VERTEX].reading, ("id",))):
         if reading is not None:
-            _note(options, source or reading.source, reading, ends)
+            as_text = reading.header is not None and index.manifest.domains[VERTEX].type == "string"
+            _note(options, source or reading.source, reading, ends, more="; ids are text" * as_text)
 
 
 def _note_relations(graph: Graph | Relations, query: Statement, options: Options) -> None:
@@ -126,16 +127,14 @@ def _note_relations(graph: Graph | Relations, query: Statement, options: Options
     from bigjoin.relations import Relations
 
     if isinstance(graph, Relations):
-        atoms = (atom for block in query.everything for atom in block.query.atoms)
-        named = (name for atom in atoms for name in (atom.relation, *(atom.pattern.relations if atom.pattern else ())))
-        for name in dict.fromkeys(name for name in named if name in options.relations):
-            if (reading := graph.reading(name)) is not None:
-                _note(options, reading.source, reading, ())
+        graph.plan(query)
+        for reading in graph.readings.values():
+            _note(options, reading.source, reading, ())
 
 
-def _note(options: Options, source: str, reading: ReadingEntry, ends: Sequence[str]) -> None:
+def _note(options: Options, source: str, reading: ReadingEntry, ends: Sequence[str], more: str = "") -> None:
     if not options.quiet:
-        click.echo(f"bigjoin: note: {bounded(f'{shown_name(source)}: {reading.sentence(ends)}')}", err=True)
+        click.echo(f"bigjoin: note: {bounded(f'{shown_name(source)}: {reading.sentence(ends)}{more}')}", err=True)
 
 
 def spooled(sources: Mapping[str, str]) -> dict[str, str]:

@@ -103,6 +103,8 @@ class ReadingEntry:
     """Whether the ids were taken by the places of their columns, and other columns might have been meant."""
     judged: str | None = None
     """The first line, if nothing but its looks decided whether it is a header."""
+    separator: str | None = None
+    """What separates the fields, if nothing but the first line told."""
 
     @property
     def is_guess(self) -> bool:
@@ -115,9 +117,11 @@ class ReadingEntry:
         if self.judged is not None and self.header:
             parts.append(f"the first line, {shown(self.judged, 80)!r}, is the header (if it is not: --no-header, header=False)")
         elif self.judged is not None:
-            parts.append(f"the first line, {shown(self.judged, 80)!r}, is no header (if it is one: --header, header=True)")
+            parts.append(f"the first line, {shown(self.judged, 80)!r}, is not a header (if it is one: --header, header=True)")
         elif self.header is not None:
             parts.append("the first line is the header" if self.header else "there is no header")
+        if self.separator is not None:
+            parts.append(f"fields are separated by {self.separator!r} (if not: --delimiter, delimiter=)")
         if len(ends) != len(self.keys):
             parts.append(f"columns: {', '.join(self.keys)}")
         elif tuple(name.lower() for name in self.keys) == tuple(ends):

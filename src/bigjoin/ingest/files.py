@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from bigjoin.index.manifest_entries import ReadingEntry
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.ingest.delimited import read_delimited, whole_content
 from bigjoin.ingest.encodings import check_text, transcode
+from bigjoin.ingest.heading import IS_VALUE, OTHER_SEPARATORS
 from bigjoin.ingest.json_lines import EDGE_EXAMPLE, JSON_SUFFIXES, read_json
 from bigjoin.ingest.memory import open_table
 from bigjoin.ingest.parquet import open_parquet
@@ -40,8 +40,6 @@ SEPARATORS = (",", "\t", "|", ";")
 """What may stand between the columns of a relation in a text file; without any of them, spaces do, and rows are edges."""
 
 Named = TypeVar("Named", pa.Table, pa.Schema)
-
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def open_edges(source: str, *, properties: bool = True, **said: Any) -> Table:
@@ -150,7 +148,8 @@ def read_relation(source: str, said: ReadingOptions = JUDGED, *, lenient: bool =
                 raise SourceError(f"{len(names)} columns are named, and the first line of {name} has {table.num_columns}")
             table, said = table.rename_columns(list(names)), replace(said, columns=None)
         chosen, entry = relation_columns(named_apart(table, name), name, said, titled=titled)
-        return chosen, replace(entry, header=titled, judged=lines[0] if judged else None)
+        guessed = separator if said.delimiter is None and separator in OTHER_SEPARATORS else None
+        return chosen, replace(entry, header=titled, judged=lines[0] if judged else None, separator=guessed)
 
 
 def relation_columns(
@@ -195,9 +194,9 @@ def _is_titled(source: str, lines: list[list[str]], said: ReadingOptions) -> tup
     names = [str(one) for one in (*(said.columns or ()), said.src, said.dst) if one is not None and not str(one).isdigit()]
     if edge_columns(first) is not None or (names and set(names) <= set(first)):
         return True, False
-    if any(map(_NUMBER.fullmatch, first)):
+    if any(map(IS_VALUE.fullmatch, first)):
         return False, False
-    above_numbers = any(_NUMBER.fullmatch(word) for words in below for word in words)
+    above_numbers = any(IS_VALUE.fullmatch(word) for words in below for word in words)
     return above_numbers or format_suffix(source) in TABLE_SUFFIXES, not above_numbers
 
 
@@ -221,7 +220,7 @@ def _first_lines(path: Path) -> tuple[int, list[str]]:
     with pa.input_stream(str(path)) as stream:
         start = stream.read(1 << 16).decode("utf-8-sig", errors="replace")
     lines = start.splitlines()
-    skipped = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    skipped = next((i for i, line in enumerate(lines) if not line.startswith(("#", "%"))), len(lines))
     return skipped, [line for line in lines[skipped:] if line.strip()][:2]
 
 

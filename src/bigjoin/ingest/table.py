@@ -258,6 +258,8 @@ def _question(kind: Kind, names: Sequence[str], source: str, suggested: Sequence
     """Return the error that asks which columns are ids, with an example of the answer."""
     options = " ".join(f"--{end} {shlex.quote(name)}" for end, name in zip(kind.ends, suggested, strict=False))
     arguments = ", ".join(f"{end}={json.dumps(name)}" for end, name in zip(kind.ends, suggested, strict=False))
+    if kind is EDGES and vertex_column(names) is not None:
+        arguments += "; if these are vertices: Graph(edges, vertices=...), --vertices"
     return (
         f"{source} has {len(names)} columns, and none is called {' or '.join(kind.ends)}: {', '.join(names)}; "
         f"{kind.question}: {options} ({arguments})"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
-from bigjoin.errors import QueryError, Span
+from bigjoin.errors import OptionError, QueryError, Span
 from bigjoin.languages import datalog, motif, named
 from bigjoin.query.query import Comparison, Query, validate
 from bigjoin.query.statement import Language, QueryBlock, Statement
@@ -39,6 +39,7 @@ def read(text: Text, **flags: Unpack[Flags]) -> Statement:
         return _refined(text, flags)
     if not isinstance(text, str):
         raise QueryError(f"the query is a {type(text).__name__}: give a text, such as 'triangle'")
+    text = text.lstrip("\ufeff\u200b")  # which editors leave, and nobody sees
     stripped = text.strip()
     if not stripped:
         raise QueryError("the query is empty", hint="give a name such as 'triangle', or a rule: q(a,b) := edge(a,b)")
@@ -99,6 +100,9 @@ def refine(query: Query, **flags: Unpack[Flags]) -> Query:
     """Return a query with further filters, properties in its head, and flags, validated; it keeps what it already has."""
     where, select = flags.pop("where", None), flags.pop("select", None)
     flags.pop("parameters", None)
+    for name, value in flags.items():
+        if value not in (True, False):
+            raise OptionError(f"{name} is {value!r}; give True or False")
     flagged = query.with_flags({name: True for name, value in flags.items() if value})
     more = datalog.parse_properties(select) if select and select.strip() else ()
     filters = query.filters + (datalog.parse_filters(where) if where and where.strip() else ())
@@ -109,6 +113,15 @@ def refine(query: Query, **flags: Unpack[Flags]) -> Query:
 
 def _refined(statement: Statement, flags: Flags) -> Statement:
     """Return a statement whose queries have further filters and flags."""
+    if flags.get("deduplicate") and statement.count_column is not None:
+        raise QueryError("count(*) counts every row", hint="leave deduplicate out, or RETURN DISTINCT what you want to count")
+    if any(block.subpatterns for block in statement.blocks):
+        for flag in ("distinct", "unique", "induced"):
+            if flags.get(flag):
+                hint = "say in the text which nodes differ, as in a <> b"
+                raise QueryError(f"{flag!r} cannot be combined with an OPTIONAL MATCH or a condition of this kind", hint=hint)
+        if flags.pop("deduplicate", False):
+            statement = replace(statement, deduplicate=True)
     if flags.get("select") and not statement.is_query:
         raise QueryError(
             "'select' adds columns to a rule", hint="a motif has all properties in its structs; in Cypher, RETURN them"

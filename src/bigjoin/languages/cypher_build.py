@@ -132,7 +132,7 @@ class BuildTree(Transformer):  # type: ignore[misc]
             raise QueryError(
                 "labels are joined both by '|' and by ':' or '&'",
                 self._span(meta),
-                "write (a:A|B) for one of them, (a:A:B) for all, or say the rest in WHERE: WHERE a:A AND (a:B OR a:C)",
+                "write (a:A:B) for nodes with all of them, and ask for the others by themselves",
             )
         return tuple(name_of(token) for token in tokens if token.type == "NAME"), bool(bars)
 

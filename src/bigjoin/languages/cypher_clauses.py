@@ -16,7 +16,6 @@ from bigjoin.languages.cypher_tree import (
     ReturnClause,
     ReturnItem,
     SortItem,
-    UnsupportedClause,
 )
 
 CYPHER_EXAMPLE = "MATCH (a)-[:KNOWS]->(b) WHERE a.age > 30 RETURN a, b"
@@ -31,7 +30,7 @@ _NOT_YET = {
     "PROFILE": "leave it out, and run 'bigjoin explain' with the query",
     "SHOW": "ask with MATCH ... RETURN; 'bigjoin info' describes an index",
     "UNION": "run the two queries one after the other, and put their rows together",
-    "UNWIND": "compare with a list: WHERE a.name IN ['x', 'y']",
+    "UNWIND": "give values as parameters, one at a time: WHERE a.name = $name",
     "USE": "leave it out: the graph is the one that the command or the call names",
     "USING": "leave it out: bigjoin chooses the order of the joins itself",
     "WITH": "write one MATCH with all patterns, one WHERE with all conditions, and RETURN",
@@ -75,8 +74,7 @@ def query_of(text: str, clauses: Sequence[ClauseText]) -> CypherQuery:
     if returns is None:
         end = len(text.rstrip().removesuffix(";").rstrip())
         raise QueryError("the query has no RETURN", Span(text, end, end + 1), _what_to_return(matches))
-    listed: tuple[MatchClause | UnsupportedClause, ...] = tuple(matches)
-    return CypherQuery(listed, returns, span=Span(text, clauses[0].span.start, clauses[-1].span.end))
+    return CypherQuery(tuple(matches), returns, span=Span(text, clauses[0].span.start, clauses[-1].span.end))
 
 
 def _refuse(clause: ClauseText) -> None:

@@ -15,7 +15,7 @@ MAX_LOOK_BACK = 1000
 """Characters before a mistake that tell which slip it is."""
 
 _ARROWS = "arrows are -->, <--, --, -[:TYPE]->, <-[:TYPE]- and -[:TYPE]-"
-_ANY_LENGTH = "a path of several edges is written with a star: (a)-[:TYPE*1..3]->(b)"
+_ANY_LENGTH = "write each relationship: (a)-[:TYPE]->()-[:TYPE]->(b)"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _COMMENT = r"//[^\n]*|/\*.*?\*/"
 _QUOTED = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`"""

@@ -30,7 +30,7 @@ def parse(text: str, parameters: Mapping[str, Value]) -> Statement:
     assert read.returns is not None
     names = Names(text, used_relationships(read), parameters)
     whole = BlockBuilder(names)
-    clauses = [clause for clause in read.clauses if isinstance(clause, tree.MatchClause)]
+    clauses = list(read.clauses)
     optional_names: set[str] = set()
     for number, clause in enumerate(clauses):
         if not clause.optional:
@@ -56,7 +56,7 @@ class _Returned:
         block = self.whole.block()
         skip, limit = self._number(returns.skip, "SKIP") or 0, self._number(returns.limit, "LIMIT")
         if (counted := self._counted(returns)) is not None:
-            return Statement("cypher", text, (block,), counted=counted, skip=skip, limit=limit)
+            return Statement("cypher", text, (block,), count_column=counted, skip=skip, limit=limit)
         items = self._items(returns)
         keys = self._keys(returns, items)
         hidden = {name: term for name, (term, _) in keys.items() if name not in items}
@@ -105,8 +105,9 @@ class _Returned:
             term = self._term(item.expression)
             natural = term.column if isinstance(term, Property) else self._variable(term)
             name = item.alias or natural
-            if name in items:
-                raise QueryError(f"two columns are called {name!r}", item.span, "give one of them another name with AS")
+            if name.casefold() in map(str.casefold, items):
+                hint = "give one of them another name with AS; columns do not tell upper case from lower case"
+                raise QueryError(f"two columns are called {name!r}", item.span, hint)
             items[name] = term
         return items
 
@@ -134,7 +135,7 @@ class _Returned:
         if isinstance(expression, (tree.CountStar,)) or (
             isinstance(expression, tree.Call) and expression.name.casefold() in AGGREGATES
         ):
-            later("an aggregate beside other columns", expression.span, "return count(*) alone, or group the DataFrame")
+            later("an aggregate other than count(*) alone", expression.span, "group and count the DataFrame")
         if isinstance(expression, (tree.Literal, tree.Parameter)):
             later("a constant as a column", expression.span, "return variables and properties")
         operand = self.whole._operand(expression)

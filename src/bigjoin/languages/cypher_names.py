@@ -9,7 +9,6 @@ from bigjoin.languages.cypher_tree import (
     CypherPart,
     CypherQuery,
     ExistsPattern,
-    MatchClause,
     NodePattern,
     PathPattern,
     PatternPredicate,
@@ -26,9 +25,8 @@ def check_names(query: CypherQuery) -> None:
     """Raise the first mistake in the names of a query: a name with two meanings, or one that no pattern binds."""
     bound: dict[str, str] = {}
     for clause in query.clauses:
-        if isinstance(clause, MatchClause):
-            bound = bound | _bound_by(clause.patterns, bound)
-            _check_used(clause, bound)
+        bound = bound | _bound_by(clause.patterns, bound)
+        _check_used(clause, bound)
     if query.returns is not None:
         _check_returned(query.returns, bound)
 

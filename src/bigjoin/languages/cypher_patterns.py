@@ -9,7 +9,7 @@ from typing import Any
 from bigjoin.errors import QueryError, Span
 from bigjoin.languages import cypher_tree as tree
 from bigjoin.languages.cypher_scope import Names, constant_of, later, unsupported, variables_of
-from bigjoin.query.operators import EQUAL, OPERATORS
+from bigjoin.query.operators import EQUAL, NOT_EQUAL, OPERATORS
 from bigjoin.query.optional import MAX_OPTIONAL_ATOMS
 from bigjoin.query.query import Atom, Comparison, Pattern, Query
 from bigjoin.query.statement import QueryBlock, Subpattern
@@ -132,7 +132,7 @@ class BlockBuilder:
         else:
             inner = BlockBuilder(self.names, self)
             inner.match(clause, number)
-            inner.bind_shared()
+            inner.bind_shared(multiplies=True)
             self.subpatterns.append(Subpattern(inner.block(), tuple(inner.shared), "optional"))
         self.names.optional |= set(self.names.attributes.values()) - known
         return set(self.names.attributes) - before
@@ -162,18 +162,28 @@ class BlockBuilder:
         atom = self._relationship(path.relationships[0], ends[0], ends[1], None)
         return replace(atom, optional=True, span=clause.span)
 
-    def bind_shared(self) -> None:
-        """Bind the shared attributes that only conditions name: a vertex to any, a relationship as around this block."""
+    def bind_shared(self, *, multiplies: bool) -> None:
+        """Bind the shared attributes that only conditions name, by what the block around this one says about them.
+
+        Where rows would multiply, only atoms between shared attributes may be repeated here. What then is left is any vertex.
+        """
+        around = [] if self.outer is None else [a for a in self.outer.atoms if not (a.negated or a.optional or a.columns)]
+        for atom in around:
+            ends = atom.attributes[:2]
+            inside = self.shared.keys() >= set(ends) if multiplies else bool(self.shared.keys() & set(ends))
+            if inside and not self.bound.issuperset(self.shared):
+                pattern = atom.pattern and replace(atom.pattern, rows=False, clause=None)
+                self.atoms.append(replace(atom, attributes=ends, pattern=pattern))
         for attribute in self.shared:
             if attribute in self.bound:
                 continue
-            around = self.outer
-            while around is not None:
-                row = next((a for a in around.atoms if len(a.attributes) == 3 and a.attributes[2] == attribute), None)
+            outside = self.outer
+            while outside is not None:
+                row = next((a for a in outside.atoms if len(a.attributes) == 3 and a.attributes[2] == attribute), None)
                 if row is not None:
                     self.atoms.append(replace(row, attributes=(self.names.fresh(), self.names.fresh(), attribute)))
                     break
-                around = around.outer
+                outside = outside.outer
             else:
                 self._any_vertex(attribute, None)
 
@@ -197,6 +207,9 @@ class BlockBuilder:
                 self._where_not(part)
             case tree.Literal(value) if value is True:
                 return
+            case tree.Literal(value) if value is False:
+                attribute = next(a for atom in self.atoms if not atom.negated for a in atom.attributes)
+                self.filters.append(Comparison(attribute, NOT_EQUAL.text, attribute, span=expression.span))
             case _:
                 unsupported(expression)
 
@@ -286,7 +299,7 @@ class BlockBuilder:
             return
         inner = BlockBuilder(self.names, self)
         inner.match(tree.MatchClause(patterns, where, False, span=expression.span), -1)
-        inner.bind_shared()
+        inner.bind_shared(multiplies=False)
         if negated and (missing := sorted(self.names.optional & inner.shared.keys() - self.bound)):
             later(f"a negated pattern about {missing[0]!r}, which may be missing,", expression.span, "name it in the pattern")
         kind: Any = "not exists" if negated else "exists"

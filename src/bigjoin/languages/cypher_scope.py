@@ -77,7 +77,7 @@ def unsupported(expression: tree.Expression) -> NoReturn:
     if isinstance(expression, tree.PropertyAccess):
         later("a property of a property", expression.span, "properties are flat: a.name")
     hint = "compare it with something, as in a.age > 30"
-    raise QueryError("this is no condition", expression.span, hint)
+    raise QueryError("this is not a condition", expression.span, hint)
 
 
 def later(what: str, span: Span | None, hint: str | None = None) -> NoReturn:
@@ -88,7 +88,7 @@ def later(what: str, span: Span | None, hint: str | None = None) -> NoReturn:
 def constant_of(value: Any, span: Span | None, name: str = "a value") -> Constant:
     """Return a literal or the value of a parameter as a constant of a query."""
     if value is None:
-        raise QueryError("a comparison with null is never true", span, "leave the condition out, or filter the result")
+        raise QueryError("a comparison with null is never true", span, "IS NULL is not supported yet: filter the result")
     if isinstance(value, (date, datetime)):
         return Constant(value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat())
     if hasattr(value, "item") and not isinstance(value, (bool, int, float, str)):

@@ -328,15 +328,8 @@ class ReturnClause(CypherPart):
 
 
 @dataclass(frozen=True, slots=True)
-class UnsupportedClause(CypherPart):
-    """A clause that is known by its first word (upper case), and not supported."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class CypherQuery(CypherPart):
     """The clauses before RETURN, in their order, and RETURN."""
 
-    clauses: tuple[MatchClause | UnsupportedClause, ...]
+    clauses: tuple[MatchClause, ...]
     returns: ReturnClause | None = None

@@ -23,37 +23,71 @@ _SUBPATTERNS = {"exists": "if there is", "not exists": "if there is no", "option
 
 def translated(statement: Statement, target: Target, statistics: Statistics | None = None) -> str:
     """Return a statement in another language; raise QueryError for what cannot be said there."""
-    if target == "rule":
-        return as_rule(statement, statistics)
+    if statement.language == target:
+        return statement.text.strip()
+    try:
+        return _translated(statement, target, statistics)
+    except QueryError as error:
+        others = [other for other in ("rule", "motif", "cypher") if other != target and _can_say(statement, other, statistics)]
+        hint = f"--as {' or '.join(others)} can" if others else "explain prints what it means, in words"
+        raise QueryError(error.message, error.span, hint) from None
+
+
+def _translated(statement: Statement, target: Target, statistics: Statistics | None) -> str:
     if (more := statement.beyond_query) is not None:
         raise _unsaid(more, target)
-    known = statistics or _without_rows(assumed_graph(symmetric=False))
+    known = statistics or assumed_for(statement)
     queries = spelled_out(statement.query, known)
     if len(queries) > 1:
         raise _unsaid("a relationship of several types or directions", target)
-    return (_motif if target == "motif" else _cypher)(queries[0])
+    if target == "rule" and statement.query.names:
+        raise _unsaid("another name for a column", target)
+    if target != "rule" and statement.language in ("rule", "name"):
+        for atom in queries[0].positive:
+            relation = known.relations.get(atom.relation)
+            if statistics is not None and relation is not None and relation.rows is not None and len(atom.attributes) == 2:
+                raise _unsaid(f"'{atom}', a set of pairs, where the index keeps rows", target)
+    return {"rule": _rule, "motif": _motif, "cypher": _cypher}[target](queries[0])
+
+
+def _can_say(statement: Statement, target: Target, statistics: Statistics | None) -> bool:
+    try:
+        return bool(statement.language == target or _translated(statement, target, statistics))
+    except QueryError:
+        return False
 
 
 def as_rule(statement: Statement, statistics: Statistics | None = None) -> str:
     """Return the rules that a statement means, and in words what becomes of their rows."""
-    known = statistics or _without_rows(assumed_graph(symmetric=False))
+    known = statistics or assumed_for(statement)
     lines = [line for block in statement.blocks for line in _rules(block, known)]
+    terms = dict(zip(statement.names, statement.head, strict=True))
+    named = [f"{terms[name]} as {name}" for name in statement.columns if name in terms and _natural(terms[name]) != name]
+    lines += [f"with {', '.join(named)}"] if named else []
     if statement.deduplicate or statement.query.deduplicate:
         lines.append("each row once")
     if statement.order:
-        keys = (f"{key.column}{' descending' if key.descending else ''}" for key in statement.order)
+        shown = {key: key.column if key.column in statement.columns else terms[key.column] for key in statement.order}
+        keys = (f"{name}{' descending' if key.descending else ''}" for key, name in shown.items())
         lines.append(f"sorted by {', '.join(keys)}")
     if statement.skip:
         lines.append(f"without the first {statement.skip:,} rows")
     if statement.limit is not None:
         lines.append(f"at most {statement.limit:,} rows")
-    if statement.counted is not None:
+    if statement.count_column is not None:
         lines.append("counted")
     return "\n".join(lines)
 
 
-def _without_rows(statistics: Statistics) -> Statistics:
-    return replace(statistics, relations={name: replace(r, rows=None) for name, r in statistics.relations.items()})
+def assumed_for(statement: Statement, *, symmetric: bool = False) -> Statistics:
+    """Return what is assumed about a source that is not given: it keeps rows if a relationship has a name, otherwise pairs."""
+    atoms = [atom for block in statement.everything for atom in block.query.atoms]
+    terms = [term for block in statement.everything for f in block.query.filters for term in f.properties]
+    properties = [term.name for term in (*terms, *statement.query.head, *statement.head) if isinstance(term, Property)]
+    known = assumed_graph(symmetric=symmetric, properties=properties)
+    if all(atom.pattern is None for atom in atoms) or any(len(atom.attributes) > 2 for atom in atoms):
+        return known
+    return replace(known, relations={name: replace(r, rows=None) for name, r in known.relations.items()})
 
 
 def _rules(block: QueryBlock, statistics: Statistics) -> list[str]:
@@ -88,6 +122,8 @@ def _motif(query: Query) -> str:
             raise _unsaid(f"the flag {flag}", "motif")
     if any(isinstance(term, Property) for term in query.head) or query.names:
         raise _unsaid("a column of its own", "motif")
+    if query.projects and any(not a.startswith("_") and a not in query.head for a in query.attributes):
+        raise _unsaid("that columns are left out", "motif")
     relations = {atom.relation for atom in query.atoms if len(atom.attributes) > 1}
     terms: list[str] = []
     for atom in sorted(query.atoms, key=lambda atom: atom.negated):
@@ -169,5 +205,4 @@ def _name(name: str) -> str:
 
 def _unsaid(what: str, target: Target) -> QueryError:
     languages = {"rule": "a rule", "motif": "a motif", "cypher": "Cypher"}
-    others = " or ".join(name for name in ("rule", "cypher", "motif") if name != target)
-    return QueryError(f"{languages[target]} cannot say {what}", hint=f"try --as {others}")
+    return QueryError(f"{languages[target]} cannot say {what}")

@@ -112,25 +112,20 @@ def _read(query: Query, readings: tuple[_Reading, ...], statistics: Statistics) 
                 hint = "give both of them a type, or write them in two MATCH clauses"
                 both = f"{one.relation!r} and {other.relation!r}"
                 raise QueryError(f"these have to differ, and {both} may share relationships", other.span, hint)
-    spelled = replace(query, atoms=tuple(atoms), filters=tuple(_compared(f, rows, query) for f in filters))
-    spelled = replace(spelled, filters=tuple(f for f in spelled.filters if f is not _HOLDS))
+    decided = tuple(f for comparison in filters for f in _decided(comparison, rows, query))
+    spelled = replace(query, atoms=tuple(atoms), filters=decided)
     kept = [i for i, term in enumerate(query.head) if not (isinstance(term, str) and term in dropped)]
     names = tuple(query.names[i] for i in kept) if query.names else ()
     return with_bound_head(replace(spelled, head=tuple(query.head[i] for i in kept), names=names))
 
 
-_HOLDS = Comparison("", NOT_EQUAL.text, "")
-"""Stands for a comparison that always holds."""
-
-
-def _compared(comparison: Comparison, rows: dict[str, str], query: Query) -> Comparison:
-    """Return a comparison, decided if it is about rows of two relations: these are never equal."""
+def _decided(comparison: Comparison, rows: dict[str, str], query: Query) -> Iterator[Comparison]:
+    """Give a comparison; of rows of two relations, which are never equal, nothing or what never holds."""
     relations = {rows.get(str(side)) for side in (comparison.left, comparison.right)}
     if comparison.properties or comparison.also or None in relations or len(relations) < 2 or not comparison.operator.symmetric:
-        return comparison
-    if comparison.operator.reflexive:
-        return Comparison(query.attributes[0], NOT_EQUAL.text, query.attributes[0], span=comparison.span)
-    return _HOLDS
+        yield comparison
+    elif comparison.operator.reflexive:
+        yield Comparison(query.attributes[0], NOT_EQUAL.text, query.attributes[0], span=comparison.span)
 
 
 def _rowwise(atom: Atom, relation: RelationStatistics, fresh: Iterator[str]) -> Atom:

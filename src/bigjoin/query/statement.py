@@ -87,7 +87,7 @@ class Statement:
     order: tuple[SortKey, ...] = ()
     skip: int = 0
     limit: int | None = None
-    counted: str | None = None
+    count_column: str | None = None
     """The name of the only column, if the result is one row with the number of rows."""
     deduplicate: bool = False
 
@@ -106,6 +106,11 @@ class Statement:
         return self.query.name
 
     @property
+    def has_structs(self) -> bool:
+        """Whether its columns are named elements, each a struct, as those of a motif are."""
+        return any(block.elements for block in self.blocks)
+
+    @property
     def everything(self) -> Iterator[QueryBlock]:
         """All blocks, and those of subpatterns."""
         return chain.from_iterable(block.walk() for block in self.blocks)
@@ -118,7 +123,7 @@ class Statement:
             ("ORDER BY", bool(self.order) and self.language == "cypher"),
             ("LIMIT", self.limit is not None),
             ("SKIP", bool(self.skip)),
-            ("count(*)", self.counted is not None),
+            ("count(*)", self.count_column is not None),
             ("this OPTIONAL MATCH", "optional" in subpatterns),
             ("a condition of several relationships", bool(subpatterns)),
             ("a pattern of several lengths or directions", len(self.blocks) > 1),
@@ -131,7 +136,7 @@ class Statement:
     def is_query(self) -> bool:
         """Whether its rows are those of one query as the join finds them, up to a limit."""
         block = self.blocks[0]
-        shaped = block.elements or block.constants or self.order or self.skip or self.counted
+        shaped = block.elements or block.constants or self.order or self.skip or self.count_column
         return len(self.blocks) == 1 and not block.subpatterns and not shaped
 
     @property
@@ -141,7 +146,7 @@ class Statement:
 
     def cut(self, rows: int) -> int:
         """Return how many of so many rows are left after SKIP and LIMIT; those of a count(*) are about its one row."""
-        if self.counted is not None:
+        if self.count_column is not None:
             return rows if not self.skip and self.limit != 0 else 0
         left = max(0, rows - self.skip)
         return left if self.limit is None else min(left, self.limit)

@@ -89,7 +89,7 @@ def frame_table(
     lower = [name.lower() for name in frame.columns]
     if twice := next((name for name in names if lower.count(name.lower()) > 1), None):
         raise SourceError(f"{source} has two columns called {twice!r}, to Spark: rename one of them")
-    selected = frame.select(*(F.col(_quoted(name)).alias(end) for name, end in zip(names, schema.names, strict=True)))
+    selected = frame.select(*(F.col(quoted(name)).alias(end) for name, end in zip(names, schema.names, strict=True)))
     return Table(source, choice.keys, schema, (), may_be_empty=True, reading=choice.entry(source)), selected
 
 
@@ -184,7 +184,8 @@ def _line_number(spark: SparkSession, source: str, line: str) -> str:
     return f"line {number:,} of {first.file.rsplit('/', 1)[-1]}"
 
 
-def _quoted(column: str) -> str:
+def quoted(column: str) -> str:
+    """Return the name of a column as Spark parses it."""
     return "`" + column.replace("`", "``") + "`"
 
 
@@ -198,4 +199,8 @@ def reading(source: str) -> Iterator[None]:
     except Exception as error:  # PySpark's own, Py4J's or gRPC's: which one depends on the kind of session
         causes = re.findall(r"^\s*Caused by: [\w.$]+: (.+)$", str(error), re.MULTILINE)
         reason = causes[-1] if causes else str(error).strip().splitlines()[0]
+        if raised := re.findall(r"^(\w*(?:Error|Exception): .+)$", str(error), re.MULTILINE):
+            reason = raised[-1]
+        if "ModuleNotFoundError" in reason or "ImportError" in reason:
+            reason += ": Spark's workers run another Python; set PYSPARK_PYTHON to the one that has bigjoin, before the session"
         raise SourceError(f"{source} cannot be read: {reason.strip()}") from error

@@ -327,15 +327,3 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _names(titles: list[str], width: int) -> list[str]:
-    """Return a name for each column: its title, or, if it has none or shares it with another, its place."""
-    names: list[str] = []
-    for i in range(width):
-        title = titles[i] if i < len(titles) else ""
-        name = title if title and title not in names else f"c{i + 1}"
-        while name in names:
-            name += "_"
-        names.append(name)
-    return names

@@ -33,6 +33,14 @@ class BlockBuilder:
         return {a for atom in self.atoms if not atom.negated for a in atom.attributes}
 
     @property
+    def all_atoms(self) -> Iterator[Atom]:
+        """Its atoms, and those of its optional patterns."""
+        yield from self.atoms
+        for sub in self.subpatterns:
+            for block in sub.block.walk() if sub.kind == "optional" else ():
+                yield from block.query.atoms
+
+    @property
     def known(self) -> set[str]:
         """The attributes that have a value in its rows, or in what its optional patterns add."""
         inside = (a for sub in self.subpatterns if sub.kind == "optional" for a in _bound(sub.block))
@@ -179,9 +187,11 @@ class BlockBuilder:
                 continue
             outside = self.outer
             while outside is not None:
-                row = next((a for a in outside.atoms if len(a.attributes) == 3 and a.attributes[2] == attribute), None)
+                row = next((a for a in outside.all_atoms if len(a.attributes) == 3 and a.attributes[2] == attribute), None)
                 if row is not None:
-                    self.atoms.append(replace(row, attributes=(self.names.fresh(), self.names.fresh(), attribute)))
+                    self.atoms.append(
+                        replace(row, attributes=(self.names.fresh(), self.names.fresh(), attribute), optional=False)
+                    )
                     break
                 outside = outside.outer
             else:

@@ -16,6 +16,7 @@ from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
 from bigjoin.planner import count_plan, meaning, plan
 from bigjoin.query.query import Query
+from bigjoin.query.spelled_out import refuse_rows_of_several
 from bigjoin.query.statement import QueryBlock, Statement, Subpattern
 from bigjoin.query.terms import Property, Term, attribute_of
 from tests.dataflow import Balanced, Simulated
@@ -115,6 +116,7 @@ def _joined_rows(block: QueryBlock, wanted: dict[Term, str], index: Index, way: 
 
 
 def _after(rows: list[dict], sub: Subpattern, needed: dict[Term, str], index: Index, way: str) -> Iterator[dict]:
+    refuse_rows_of_several(sub.shared, sub.block.query, index.statistics)
     keys = [needed[attribute] for attribute in sub.shared]
     inside = _bound(sub.block)
     more = {t: n for t, n in needed.items() if attribute_of(t) in inside} if sub.kind == "optional" else {}

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from bigjoin.errors import QueryError
 from bigjoin.query.query import Query
-from bigjoin.query.spelled_out import edge_relations
+from bigjoin.query.spelled_out import edge_relations, refuse_rows_of_several
 from bigjoin.query.statement import Element, QueryBlock, Statement, Subpattern
 from bigjoin.query.statistics import VERTEX, Statistics
 from bigjoin.query.terms import Property, Term, attribute_of
@@ -111,6 +111,7 @@ class Rows:
 
     def _joined(self, frame: DataFrame, sub: Subpattern, needed: Mapping[Term, str], keys: Mapping[str, str]) -> DataFrame:
         """Return rows joined to what a subpattern finds for them, or kept by whether it finds something."""
+        refuse_rows_of_several(sub.shared, sub.block.query, self.statistics)
         on = [keys[attribute] for attribute in sub.shared]
         shared: dict[Term, str] = {attribute: keys[attribute] for attribute in sub.shared}
         if sub.kind == "optional":

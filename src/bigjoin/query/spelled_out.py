@@ -8,7 +8,7 @@ relationship, whichever of its two tuples is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations, count, product
 from math import prod
@@ -35,7 +35,24 @@ def spelled_out(query: Query, statistics: Statistics) -> tuple[Query, ...]:
         hint = "give relationships a type and a direction, or ask an undirected graph (--undirected)"
         message = f"relationships in either direction, or of several types, make this query a sum of {choices:,} queries"
         raise QueryError(f"{message}; at most {MAX_CHOICES} are planned", hint=hint)
-    return tuple(_read(query, chosen, statistics) for chosen in product(*readings))
+    chosen = [choice for choice in product(*readings) if _is_one_relation_a_row(choice)]
+    return tuple(_read(query, choice, statistics) for choice in chosen or [next(product(*readings))])
+
+
+def refuse_rows_of_several(shared: Iterable[str], query: Query, statistics: Statistics) -> None:
+    """Refuse shared attributes that are rows of a relationship of several relations: each of these has its own numbers."""
+    for attribute in shared:
+        patterns = (atom.pattern for atom in query.atoms if attribute in atom.attributes[2:] and atom.pattern is not None)
+        if any(len(pattern.relations or edge_relations(statistics)) > 1 for pattern in patterns):
+            message = f"a further pattern or condition about {attribute!r}, which may be of several types, is not supported yet"
+            raise QueryError(message, hint=f"give it a type, as in -[{attribute}:{edge_relations(statistics)[0]}]->")
+
+
+def _is_one_relation_a_row(choice: tuple[_Reading, ...]) -> bool:
+    """Tell whether every row is read from one relation: relationships that have one name are one."""
+    relations: dict[str, str] = {}
+    rows = (read for reading in choice for read in reading if len(read.attributes) > 2 and read.pattern is not None)
+    return all(relations.setdefault(read.attributes[2], read.relation) == read.relation for read in rows)
 
 
 def edge_relations(statistics: Statistics) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import functions as F
 
 from bigjoin.graphframes import GraphFrame
 from bigjoin_bench.graphs import LABELLED, MULTIGRAPH, TABLES, Library
@@ -49,6 +50,15 @@ def compared(sides, motif):
 @pytest.mark.parametrize("graph", [MULTIGRAPH, LABELLED])
 def test_a_few_motifs(both, graph, motif):
     assert compared(both(graph), motif) > 0
+
+
+@pytest.mark.parametrize("motif", FEW)
+def test_wide_vertices(both, motif):
+    graph, _ = both(MULTIGRAPH)
+    numbers = {f"int_{n}": F.when(F.col("born") % 3 > 0, F.col("id") * n) for n in range(30)}
+    texts = {f"text_{n}": F.concat(F.lit("number "), "id") for n in range(28)}
+    vertices = graph.vertices.withColumns({**numbers, **texts})
+    assert compared((GraphFrame(vertices, graph.edges), LeftDeep(vertices, graph.edges)), motif) > 0
 
 
 @pytest.mark.slow

@@ -52,6 +52,7 @@ def test_a_few_motifs(both, graph, motif):
     assert compared(both(graph), motif) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("motif", FEW)
 def test_wide_vertices(both, motif):
     graph, _ = both(MULTIGRAPH)

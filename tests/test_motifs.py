@@ -257,7 +257,7 @@ def test_degrees(seed, spark):
     ):
         assert found.columns == ["id", name]
         assert {row[0]: row[1] for row in found.collect()} == dict(wanted)
-        assert dict(found.dtypes)[name] == "int"
+        assert dict(found.dtypes)[name] == "bigint"
 
 
 @pytest.mark.spark
@@ -270,7 +270,7 @@ def test_parts_of_a_graph(spark, frame):
     assert sorted((e.src, e.dst) for e in few.edges.collect()) == [(0, 1), (1, 0), (1, 2), (2, 0)]
     assert few.find("(a)-[]->(b)").count() == 4
     assert friends.filterVertices("attr != 'a'").edges.count() == 1
-    triplets = frame.triplets()
+    triplets = frame.triplets
     assert triplets.columns == ["src", "edge", "dst"]
     assert sorted((row.src.id, row.edge.relationship, row.dst.id) for row in triplets.collect()) == sorted(
         (e["src"], e["relationship"], e["dst"]) for e in EDGES

@@ -138,8 +138,8 @@ def test_a_frame_outlives_the_block_of_its_graph(spark):
         found = graph.find(WEDGE)
     assert rows(found) == wedges()
     graph.close()
-    with pytest.raises(Exception, match="the graph was closed, or its folder removed; make it again"):
-        graph.on(spark).find(WEDGE).collect()
+    with pytest.raises(bj.BigjoinError, match="this graph is closed, and its index is gone; make it again"):
+        graph.find(WEDGE)
     with bj.Graph(pa.table({"src": src, "dst": dst}), spark=spark) as unasked:
         folder = unasked.index.path
     assert not folder.exists()

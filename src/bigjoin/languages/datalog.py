@@ -202,5 +202,7 @@ def _hint(text: str, start: str, error: UnexpectedInput, position: int) -> str:
         names = set(error.accepts or error.expected)
     elif isinstance(error, UnexpectedCharacters):
         names = set(error.allowed or ())
+    if "NAME" in names:
+        names = names - {"LPAR"}  # which tuples begin with, and hardly anybody means
     expected = sorted({_EXPECTED[name] for name in names if name in _EXPECTED})
     return f"expected {' or '.join(expected)}" if expected else f"for example {EXAMPLE}"

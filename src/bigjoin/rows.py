@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from bigjoin.errors import QueryError
 from bigjoin.query.query import Query
 from bigjoin.query.spelled_out import edge_relations, refuse_rows_of_several
-from bigjoin.query.statement import Element, QueryBlock, Statement, Subpattern
+from bigjoin.query.statement import Element, QueryBlock, SortKey, Statement, Subpattern
 from bigjoin.query.statistics import VERTEX, Statistics
 from bigjoin.query.terms import Property, Term, attribute_of
 from bigjoin.spark.read import quoted
@@ -40,7 +40,7 @@ class Rows:
         if statement.deduplicate:
             frame = frame.distinct()
         if statement.order:
-            frame = frame.orderBy(*map(_sorted, ((key.column, key.descending) for key in statement.order)))
+            frame = frame.orderBy(*map(_sorted, statement.order))
         frame = cut(frame, statement, limit)
         columns = statement.columns or statement.query.columns
         return frame.select(*map(quoted, columns)) if tuple(frame.columns) != columns else frame
@@ -99,7 +99,7 @@ class Rows:
 
         `keys` are the columns of attributes that are shared, the same throughout a statement.
         """
-        own = {a for atom in block.query.atoms if not atom.negated for a in atom.attributes}
+        own = block.query.bound
         needed: dict[Term, str] = {**wanted, **{a: keys[a] for sub in block.subpatterns for a in sub.shared}}
         mine = {term: name for term, name in needed.items() if attribute_of(term) in own}
         if not mine:
@@ -117,7 +117,7 @@ class Rows:
         if sub.kind == "optional":
             taken = set(frame.columns)
             more = {term: name for term, name in needed.items() if name not in taken}
-            inside = {a for atom in sub.block.query.atoms if not atom.negated for a in atom.attributes}
+            inside = sub.block.query.bound
             inner = {**shared, **{term: name for term, name in more.items() if attribute_of(term) in inside}}
             found = self._block(sub.block, inner, keys).select(*inner.values())
             return frame.join(found, on, "left") if on else frame.join(found, F.lit(True), "left")
@@ -152,7 +152,7 @@ def check_relations(statement: Statement, statistics: Statistics) -> None:
         raise QueryError(f"motifs have no types, and the graph has the relations {', '.join(known)}", hint=hint)
 
 
-def _sorted(key: tuple[str, bool]) -> SparkColumn:
+def _sorted(key: SortKey) -> SparkColumn:
     """Return a column to sort by; NULL is larger than anything, as in openCypher."""
-    column, descending = F.col(quoted(key[0])), key[1]
-    return column.desc_nulls_first() if descending else column.asc_nulls_last()
+    column = F.col(quoted(key.column))
+    return column.desc_nulls_first() if key.descending else column.asc_nulls_last()

@@ -218,13 +218,14 @@ class Verbs(ABC):
         if options["factorized"]:
             raise QueryError("factorized matches are those of a rule", hint="write the query as a rule; explain shows it")
 
+        run = RunOptions(strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
+
         def find(query: Query) -> DataFrame:
-            asked = self._ask(query, strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
+            asked = self._ask(query, **run)
             return self._find(asked, chosen(asked), held)
 
         spark = self.spark  # columns can only be named in a session
         if statement.count_column is not None and statement.counts_as_queries:
-            run = RunOptions(strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
             number = int(self.count(replace(statement, skip=0, limit=None), **run))
             column = F.lit(Decimal(number) if number >= 1 << 63 else number).alias(statement.count_column)
             return cut(spark.range(1).select(column), statement, options["limit"])

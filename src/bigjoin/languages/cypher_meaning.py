@@ -17,7 +17,7 @@ from bigjoin.languages.cypher import parse_cypher
 from bigjoin.languages.cypher_patterns import BlockBuilder
 from bigjoin.languages.cypher_scope import AGGREGATES, LATER, Names, check_parameters, later, used_relationships, variables_of
 from bigjoin.query.statement import QueryBlock, SortKey, Statement
-from bigjoin.query.terms import Constant, Property, Term, Value
+from bigjoin.query.terms import Constant, Property, Term, Value, attribute_of
 
 COUNT_COLUMN = "count"
 """The column of `RETURN count(*)`, unless it has another name."""
@@ -132,9 +132,8 @@ class _Returned:
 
     def _term(self, expression: tree.Expression) -> Term:
         """Return what a column holds: a variable or a property."""
-        if isinstance(expression, (tree.CountStar,)) or (
-            isinstance(expression, tree.Call) and expression.name.casefold() in AGGREGATES
-        ):
+        is_aggregate = isinstance(expression, tree.Call) and expression.name.casefold() in AGGREGATES
+        if is_aggregate or isinstance(expression, tree.CountStar):
             later("an aggregate other than count(*) alone", expression.span, "group and count the DataFrame")
         if isinstance(expression, (tree.Literal, tree.Parameter)):
             later("a constant as a column", expression.span, "return variables and properties")
@@ -153,8 +152,8 @@ class _Returned:
 
 def _own(head: tuple[Term, ...], block: QueryBlock) -> tuple[Term, ...]:
     """Return the terms that the query of a block binds itself."""
-    own = {a for atom in block.query.atoms if not atom.negated for a in atom.attributes}
-    return tuple(term for term in head if (term.attribute if isinstance(term, Property) else term) in own)
+    own = block.query.bound
+    return tuple(term for term in head if attribute_of(term) in own)
 
 
 def _refuse_names(clause: tree.MatchClause, optional: set[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from bigjoin.errors import QueryError, Span
 from bigjoin.languages import cypher_tree as tree
@@ -312,8 +311,7 @@ class BlockBuilder:
         inner.bind_shared(multiplies=False)
         if negated and (missing := sorted(self.names.optional & inner.shared.keys() - self.bound)):
             later(f"a negated pattern about {missing[0]!r}, which may be missing,", expression.span, "name it in the pattern")
-        kind: Any = "not exists" if negated else "exists"
-        self.subpatterns.append(Subpattern(inner.block(), tuple(inner.shared), kind))
+        self.subpatterns.append(Subpattern(inner.block(), tuple(inner.shared), "not exists" if negated else "exists"))
 
     def _exists_atom(self, path: tree.PathPattern, *, negated: bool) -> Atom | None:
         """Return the atom that says whether a relationship is there, if a single one can."""
@@ -359,9 +357,7 @@ def _is_plain(path: tree.PathPattern) -> bool:
 
 
 def _bound(block: QueryBlock) -> Iterator[str]:
-    for atom in block.query.atoms:
-        if not atom.negated:
-            yield from atom.attributes
+    yield from block.query.bound
     for sub in block.subpatterns:
         if sub.kind == "optional":
             yield from _bound(sub.block)

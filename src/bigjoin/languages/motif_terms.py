@@ -94,7 +94,7 @@ def _grammar() -> Lark:
 def written_terms(text: str) -> list[VertexTerm | WrittenEdge]:
     """Return the terms of a motif as they are written; raise QueryError if it cannot be read."""
     try:
-        terms: list[VertexTerm | WrittenEdge] = _Build(text).transform(_grammar().parse(text))
+        terms: list[VertexTerm | WrittenEdge] = _BuildTerms(text).transform(_grammar().parse(text))
     except UnexpectedInput as error:
         raise _syntax_error(text, error) from None
     except VisitError as error:
@@ -103,7 +103,7 @@ def written_terms(text: str) -> list[VertexTerm | WrittenEdge]:
 
 
 @v_args(meta=True)
-class _Build(Transformer):  # type: ignore[misc]
+class _BuildTerms(Transformer):  # type: ignore[misc]
     """Turn lark's tree into terms with spans."""
 
     def __init__(self, text: str) -> None:

@@ -35,7 +35,7 @@ def branches(query: Query) -> tuple[Query, ...]:
 
 def with_bound_head(query: Query) -> Query:
     """Return a query whose head lists only what its atoms bind, or else some attribute, so that it is not empty."""
-    bound = {a for atom in query.atoms if not atom.negated for a in atom.attributes}
+    bound = query.bound
     kept = [i for i, term in enumerate(query.head) if attribute_of(term) in bound]
     if query.head and not kept:
         return replace(query, head=query.attributes[:1], names=())

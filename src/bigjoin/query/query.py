@@ -209,12 +209,17 @@ class Query:
         """Whether the head leaves out an attribute that may have several values for the same values of the others."""
         listed = {term for term in self.head if isinstance(term, str)}
         fixed = {f.left for f in self.filters if f.is_constant}
-        return not {a for atom in self.atoms if not atom.negated for a in atom.attributes} <= listed | fixed
+        return not self.bound <= listed | fixed
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attributes in order of first appearance in a positive atom."""
         return tuple(dict.fromkeys(a for atom in self.positive for a in atom.attributes))
+
+    @property
+    def bound(self) -> set[str]:
+        """The attributes that its atoms bind, some of which may be NULL if an optional atom binds them alone."""
+        return {a for atom in self.atoms if not atom.negated for a in atom.attributes}
 
     @property
     def injective(self) -> bool:

@@ -8,7 +8,7 @@ finds, sort and cut. What lies beyond a query is done with the rows of queries, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
@@ -150,7 +150,3 @@ class Statement:
             return rows if not self.skip and self.limit != 0 else 0
         left = max(0, rows - self.skip)
         return left if self.limit is None else min(left, self.limit)
-
-    def with_query(self, query: Query) -> Statement:
-        """Return the statement with its first query replaced."""
-        return replace(self, blocks=(replace(self.blocks[0], query=query), *self.blocks[1:]))

@@ -103,10 +103,10 @@ class GraphFrame:
             raise QueryError("this is Cypher, and a GraphFrame takes motifs", hint=hint)
         if not pattern.strip(" \t\r\n;"):
             return self._vertices.sparkSession.createDataFrame([], T.StructType([]))
+        motif.parse(pattern)  # a mistake is told before anything is indexed
         source = self._source
-        members = (
-            MEMBER if MEMBER in source.graph.index.statistics.relations else None
-        )  # nothing has the label if nothing is there
+        has_vertices = MEMBER in source.graph.index.statistics.relations
+        members = MEMBER if has_vertices else None  # without any, the table that is joined has no rows
         statement = motif.parse(pattern, members=members)
         elements = [element for block in statement.blocks for element in block.elements]
         if any(element.distinct and not element.is_vertex for element in elements) and self._has_equal_edges:

@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 
 from bigjoin.errors import OptionError, QueryError, Span
 from bigjoin.languages import datalog, motif, named
+from bigjoin.languages.motif_terms import is_motif
 from bigjoin.query.query import Comparison, Query, validate
 from bigjoin.query.statement import Language, QueryBlock, Statement
 from bigjoin.query.terms import Constant, Operand, Value
@@ -72,7 +73,7 @@ def recognized(text: str) -> Language:
     )
     if words is not None and words[1].casefold() in _CYPHER_WORDS:
         return "cypher"
-    return "motif" if motif.is_motif(text) else "rule"
+    return "motif" if is_motif(text) else "rule"
 
 
 _CYPHER_WORDS = frozenset(

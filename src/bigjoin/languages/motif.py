@@ -30,9 +30,6 @@ from bigjoin.languages.motif_terms import (
     rewritten,
     written_terms,
 )
-from bigjoin.languages.motif_terms import (
-    is_motif as is_motif,
-)
 from bigjoin.query.operators import NOT_EQUAL
 from bigjoin.query.query import Atom, Comparison, Pattern, Query
 from bigjoin.query.statement import Element, QueryBlock, SortKey, Statement
@@ -55,11 +52,10 @@ def parse(text: str, *, members: str | None = None, distinct_rows: str | None = 
         return _walks(written[0], scope)
     terms = [term for one in written for term in rewritten(one)]
     check_names(terms)
-    undirected = [term for term in terms if isinstance(term, EdgeTerm) and term.undirected]
+    undirected = [place for place, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.undirected]
+    choices = product(("in", "out"), repeat=len(undirected))
     columns = _columns(terms)
-    blocks = tuple(
-        _directed(terms, undirected, choice, scope, columns) for choice in product(("in", "out"), repeat=len(undirected))
-    )
+    blocks = tuple(_directed(terms, dict(zip(undirected, choice, strict=True)), scope, columns) for choice in choices)
     order = (SortKey("_direction"),) if undirected else ()
     return Statement("motif", text, blocks, columns=tuple(columns), order=order)
 
@@ -94,25 +90,18 @@ class _Scope:
     distinct_rows: str | None
 
 
-def _directed(
-    terms: Terms,
-    undirected: list[EdgeTerm],
-    choice: tuple[str, ...],
-    scope: _Scope,
-    columns: list[str],
-) -> QueryBlock:
-    """Return the rows for one choice of directions; the columns tell the direction of the last undirected term."""
-    chosen = dict(zip(map(id, undirected), choice, strict=True))
-    directed = [term.reversed if chosen.get(id(term)) == "in" else term for term in terms if isinstance(term, EdgeTerm)]
-    edges = iter(directed)
-    plain = [next(edges) if isinstance(term, EdgeTerm) else term for term in terms]
+def _directed(terms: Terms, chosen: dict[int, str], scope: _Scope, columns: list[str]) -> QueryBlock:
+    """Return the rows for the directions chosen for terms, by place; the columns tell that of the last undirected term."""
+    plain: Terms = []
     constants: tuple[tuple[str, str | int], ...] = ()
-    if undirected:
-        constants = (("_pattern", undirected[-1].arrow(choice[-1])), ("_direction", choice[-1]))
-    places = [i for i, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.undirected]
-    last = max((i for i, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.negated), default=-1)
-    before = [i for i in places if i < last]  # the columns tell the direction of the last of these when duplicates are removed
-    again = tuple(i for i in before[:-1] if chosen[id(terms[i])] == "in")
+    for place, term in enumerate(terms):
+        direction = chosen.get(place)
+        if direction is not None and isinstance(term, EdgeTerm):
+            constants = (("_pattern", term.arrow(direction)), ("_direction", direction))
+        plain.append(term.reversed if direction == "in" and isinstance(term, EdgeTerm) else term)
+    last = max((place for place, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.negated), default=-1)
+    before = [place for place in chosen if place < last]  # where duplicates are removed, the columns tell the last of these
+    again = tuple(place for place in before[:-1] if chosen[place] == "in")
     block = _block(plain, again, scope, constants)
     rank = {name.casefold(): i for i, name in enumerate(columns)}
     return replace(block, elements=tuple(sorted(block.elements, key=lambda e: rank.get(e.name.casefold(), len(rank)))))
@@ -148,11 +137,10 @@ def _block(
             pattern = None if scope.members is not None else Pattern(("vertex",))
             atoms.append(Atom(scope.members or "vertex", (attribute,), pattern=pattern, span=vertex.span))
 
-    for key, name in sorted(
-        named_vertices([t for t in terms if isinstance(t, EdgeTerm) and t.negated]).items(), key=lambda n: n[1]
-    ):
-        if key not in named_vertices([t for t in terms if not (isinstance(t, EdgeTerm) and t.negated)]):
-            add_vertex(VertexTerm(name), -1)
+    positive = named_vertices([term for place, term in enumerate(terms) if place not in negated])
+    denied = named_vertices([terms[place] for place in negated])
+    for name in sorted(name for key, name in denied.items() if key not in positive):
+        add_vertex(VertexTerm(name), -1)
     for place, term in enumerate(terms):
         if isinstance(term, VertexTerm):
             add_vertex(term, place)

@@ -30,7 +30,7 @@ from bigjoin.index.manifest_file import MANIFEST
 from bigjoin.index.typed_json import to_json
 from bigjoin.indexing import build_index
 from bigjoin.languages import parse
-from bigjoin.spark.count_here import count_here
+from bigjoin.local.threads import count_here
 from bigjoin.spark.session import get_session
 from bigjoin.storage import storage_at
 from bigjoin.streaming.compaction import without_runs

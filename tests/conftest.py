@@ -39,6 +39,12 @@ def own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("BIGJOIN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
+@pytest.fixture(autouse=True)
+def bits_everywhere(monkeypatch):
+    """Small graphs have short lists: in this process, sets are bits wherever they can be."""
+    monkeypatch.setattr("bigjoin.compiled.stages.has_dense_lists", lambda *_: True)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     if not SHARED.is_dir():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -16,14 +16,16 @@ from bigjoin.indexing import build_index
 from bigjoin.languages import read
 from bigjoin.planner import meaning
 from tests.drawn_motifs import Report
-from tests.oracles.cypher import Query, answer
+from tests.oracles.cypher import NamedPath, Query, answer
+from tests.oracles.cypher_values import comparable
 from tests.oracles.random_cypher import LABELS, draw_cypher, draw_cypher_graph
+from tests.oracles.random_cypher_paths import draw_cypher_paths
 from tests.statements import answered, counted
 
 KINDS = ("rows", "types", "pairs", "undirected", "undirected pairs")
 """Indices: a relation for each type, or one that a column divides; without ids of relationships; without directions."""
-NODE = {"x": pa.int64(), "y": pa.int64(), "s": pa.string()}
-RELATIONSHIP = {"w": pa.int64(), "s": pa.string()}
+NODE = {"x": pa.int64(), "y": pa.int64(), "s": pa.string(), "f": pa.float64(), "b": pa.bool_(), "t": pa.timestamp("us")}
+RELATIONSHIP = {"w": pa.int64(), "s": pa.string(), "t": pa.timestamp("us")}
 
 REFUSED = ("has nothing to do with one row", "two columns are called", "two constants are compared", "a sum of")
 """What is refused on purpose."""
@@ -102,13 +104,15 @@ class Drawn:
 
 def check(text: str, query: Query, drawn: Drawn, find: Find, report: Report) -> None:
     """Compare one text on one graph."""
-    if drawn.kind == "types" and _relationships(query) & {operand[1] for operand in query.returns if operand[0] == "variable"}:
+    if drawn.kind == "types" and _relationships(query) & set(_named((query.clauses, query.returns))):
         report.skipped["ids of relationships, which differ between a type and all of them"] += 1
         return
-    wanted = answer(query, drawn.graph, **drawn.options)
+    wanted = [comparable(row) for row in answer(query, drawn.graph, **drawn.options)]
+    unordered = {place for place, operand in enumerate(query.returns) if operand[:2] == ("aggregate", "collect")}
     shown = f"{text!r} {query.parameters or ''} on {drawn}"
     try:
-        _, rows = find(text, query.parameters)
+        found = find(text, query.parameters)[1]
+        rows = [comparable(tuple(v if i in unordered else _in_order(v) for i, v in enumerate(row))) for row in found]
     except QueryError as error:
         first = str(error).splitlines()[0]
         if "not supported yet" in first:
@@ -131,14 +135,31 @@ def check(text: str, query: Query, drawn: Drawn, find: Find, report: Report) -> 
         few = f"more: {more.most_common(3)}, less: {less.most_common(3)}"
         report.differences.append(f"{shown}: {len(rows)} rows, not {len(wanted)}; {few}")
         return
-    for places in [[place for place, _ in query.order]]:
-        if [[row[p] for p in places] for row in rows] != [[row[p] for p in places] for row in wanted]:
-            report.differences.append(f"{shown}: not in order")
+    places = [operand[1] for operand, _ in query.order if operand[0] == "column"]
+    if len(places) == len(query.order) and [[row[p] for p in places] for row in rows] != [
+        [row[p] for p in places] for row in wanted
+    ]:
+        report.differences.append(f"{shown}: not in order")
 
 
 def _relationships(query: Query) -> set[str]:
-    patterns = [pattern for _, patterns, _ in query.clauses for pattern in patterns]
-    return {relationship[0] for pattern in patterns for relationship in pattern[1::2]} - {None}
+    patterns = [pattern for kind, *clause in query.clauses if kind != "with" for pattern in clause[0]]
+    paths = {pattern.name for pattern in patterns if isinstance(pattern, NamedPath)}
+    return {relationship[0] for pattern in patterns for relationship in pattern[1::2]} - {None} | paths
+
+
+def _in_order(value):
+    """The list of a path, which has an order, as the oracle has it."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _named(part) -> Iterator[str]:
+    """The variables that operands name, and relationships whose type is asked for."""
+    if isinstance(part, tuple):
+        if len(part) == 2 and part[0] in ("variable", "type", "relationships"):
+            yield part[1]
+        for each in part:
+            yield from _named(each)
 
 
 def without_spark(drawn: Drawn, path: Path, way: str) -> Find:
@@ -162,11 +183,11 @@ def _number(statement, rows: list[tuple]) -> int:
     return sum(row[0] for row in rows) if statement.count_column else len(rows)
 
 
-def drawn_texts(seed: int, texts: int) -> tuple[Drawn, list[tuple[str, Query]]]:
-    """A graph of one kind, and queries."""
+def drawn_texts(seed: int, texts: int, *, paths: bool = False) -> tuple[Drawn, list[tuple[str, Query]]]:
+    """A graph of one kind, and queries; with `paths`, most of them have relationships of several hops."""
     random = Random(seed)
     drawn = Drawn.of(random, KINDS[seed % len(KINDS)])
-    return drawn, [draw_cypher(random, drawn.graph) for _ in range(texts)]
+    return drawn, [(draw_cypher_paths if paths else draw_cypher)(random, drawn.graph) for _ in range(texts)]
 
 
 # In Spark

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from random import Random
 
 from bigjoin.errors import QueryError
@@ -41,7 +42,48 @@ def expected(pattern: str, graph) -> tuple[list[str], list[tuple]] | None:
             return interpret(text, *graph)
         except MotifError:
             continue
-    return None
+    try:
+        return beside_others(re.sub(r"\s+", "", pattern), graph)
+    except MotifError:
+        return None
+
+
+WALK = re.compile(r"(\(\w*\))(<?)-\[(\w*)\*(\d+)(?:\.\.(\d+))?\]-(>?)(\(\w*\))")
+
+
+def beside_others(pattern: str, graph) -> tuple[list[str], list[tuple]] | None:
+    """Edges of several lengths, or of several hops without a direction, beside other terms: each way by itself, added up."""
+    terms = pattern.rstrip(";").split(";")
+    ways = [list(ways_of(term)) for term in terms]
+    if all(len(each) == 1 and not each[0][1] for each in ways):
+        return None
+    columns, found = dict[str, None](), []
+    for chosen in product(*ways):
+        names, rows = interpret(";".join(text for text, _ in chosen), *graph)
+        told = {name: value for _, constants in chosen for name, value in constants.items()}
+        last = max(place for place, (_, constants) in enumerate(chosen) if constants)
+        if "_direction" in names and any(re.fullmatch(r"\(\w*\)-\[\w*\]-\(\w*\)", t) for t in terms[last + 1 :]):
+            told = {"_hop": told["_hop"]}  # an undirected term that follows is the last to tell
+        columns |= dict.fromkeys([*names, "_hop", "_pattern", "_direction"])
+        found += [{**dict(zip(names, row, strict=True)), **told} for row in rows]
+    return list(columns), [tuple(row.get(name) for name in columns) for row in found]
+
+
+def ways_of(term: str):
+    """The terms of one length and direction that a term stands for, and what tells them apart."""
+    walk = WALK.fullmatch(term)
+    if walk is None or (walk[2] and walk[6]) or not (walk[5] or walk[2] == walk[6]):
+        yield term, {}
+        return
+    low = int(walk[4])
+    high = int(walk[5] or low)
+    if not 1 <= low <= high:
+        raise MotifError(term)
+    for direction in ("out", "in") if walk[2] == walk[6] else ("in",) if walk[2] else ("out",):
+        for hops in range(high, low - 1, -1):
+            left, right = ("-", "->") if direction == "out" else ("<-", "-")
+            text = f"{walk[1]}{left}[{walk[3]}*{hops}]{right}{walk[7]}"
+            yield text, {"_hop": hops, "_pattern": text, "_direction": direction}
 
 
 def check(pattern: str, graph, find: Find, report: Report) -> None:
@@ -54,6 +96,8 @@ def check(pattern: str, graph, find: Find, report: Report) -> None:
             report.refused += 1
         elif "a negated edge needs one direction" in str(error):
             report.skipped["negated without a direction"] += 1
+        elif "several edges without a direction" in str(error):
+            report.skipped["several without a direction before a negated one"] += 1
         else:
             report.differences.append(f"{pattern!r} on {graph}: {error}")
         return
@@ -70,7 +114,7 @@ def check(pattern: str, graph, find: Find, report: Report) -> None:
         more, less = Counter(rows) - Counter(wanted[1]), Counter(wanted[1]) - Counter(rows)
         few = f"more: {more.most_common(3)}, less: {less.most_common(3)}"
         report.differences.append(f"{pattern!r} on {graph}: {len(rows)} rows, not {len(wanted[1])}; {few}")
-    elif "_hop" in columns:
+    elif "_hop" in columns and ";" not in pattern.rstrip("; "):
         places = [columns.index(name) for name in ("_hop", "_direction")]
         keys = [tuple(row[place] for place in places) for row in rows]
         if keys != sorted(keys):
@@ -81,6 +125,20 @@ def drawn(seed: int, motifs: int) -> tuple[tuple[list[dict], list[dict]], list[s
     """A graph, and motifs to look for."""
     random = Random(seed)
     return draw_property_graph(random), [draw_motif(random) for _ in range(motifs)]
+
+
+def drawn_walks(seed: int, motifs: int) -> tuple[tuple[list[dict], list[dict]], list[str]]:
+    """A graph, and motifs in which some edge has several lengths."""
+    random = Random(seed)
+    graph, found = draw_property_graph(random), []
+    while len(found) < motifs:
+        terms = re.sub(r"\s+", "", draw_motif(random)).split(";")
+        edges = [i for i, term in enumerate(terms) if re.fullmatch(r"\(\w*\)(<-|-)\[\w*\](->|-)\(\w*\)", term)]
+        if len(terms) > 1 and edges and expected(";".join(terms), graph) is not None:
+            place = random.choice(edges)
+            terms[place] = terms[place].replace("]", random.choice(["*1..2]", "*2..3]", "*2]", "*1..1]"]))
+            found.append(";".join(terms))
+    return graph, found
 
 
 # In Spark

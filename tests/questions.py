@@ -100,11 +100,28 @@ class Question:
 
     def result(self) -> Counter:
         """The matches by definition, in the order of the head; for `unique` in the form that `canonical` gives them."""
+        return self.found(self.flags)
+
+    def grouped(self, keys: tuple[str, ...]) -> Counter:
+        """The matches for each binding of some attributes: for `unique`, divided by the symmetries that fix these."""
+        places = [self.query.head.index(key) for key in keys]
+        flags = {flag: on for flag, on in self.flags.items() if flag != "unique"}
+        counts: Counter = Counter()
+        for row, times in self.found({**flags, "distinct": self.query.injective}).items():
+            counts[tuple(row[i] for i in places)] += times
+        if not self.query.unique:
+            return counts
+        group = naive.automorphisms(*plain(self.query), symmetric=not self.directed, induced=self.query.induced)
+        fixing = sum(all(image[i] == i for i in places) for image in group)
+        return Counter({key: count // fixing for key, count in counts.items()})
+
+    def found(self, flags: dict) -> Counter:
+        """The matches by definition under some flags."""
         found = set()
         for number, (src, dst, _) in enumerate(self.rows):
             for ends in [(src, dst)] if self.directed else [(src, dst), (dst, src)] if src != dst else []:
                 found |= {ends, (*ends, number)}
-        return matches(self.query, found, self.flags, [row[2] for row in self.rows], directed=self.directed)
+        return matches(self.query, found, flags, [row[2] for row in self.rows], directed=self.directed)
 
     def canonical(self, row: tuple) -> tuple:
         return canonical(self.query, row, directed=self.directed)

@@ -11,16 +11,20 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 
+from bigjoin.compiled.loops import Counting, Listing
 from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
 from bigjoin.planner import count_plan, meaning, plan
+from bigjoin.query.expressions import attributes_of
+from bigjoin.query.nest import nest_of
 from bigjoin.query.query import Query
 from bigjoin.query.spelled_out import refuse_rows_of_several
 from bigjoin.query.statement import QueryBlock, Statement, Subpattern
-from bigjoin.query.terms import Property, Term, attribute_of
+from bigjoin.query.terms import Property, Term
 from tests.dataflow import Balanced, Simulated
 from tests.executions import decoded, listed, on_batches, total
+from tests.stages import grouped, in_order, once, staged
 
 WAYS = ("batches", "loops", "partitioned-7", "balanced-7")
 _CLUSTERS = {"partitioned-7": Simulated, "balanced-7": Balanced}
@@ -35,7 +39,7 @@ def found(query: Query, index: Index, way: str) -> list[dict]:
     for draft in meaning(query, index.statistics):
         chosen = plan(draft)
         bound = bind(chosen, index)
-        if way == "batches":
+        if way == "batches" or (way == "loops" and Listing(nest_of(chosen), chosen.query, index).is_too_large):
             matches = on_batches(bound, batch_size=64, parts=2)
         elif way == "loops":
             matches = listed(chosen, index, size=64, parts=2)
@@ -44,18 +48,21 @@ def found(query: Query, index: Index, way: str) -> list[dict]:
                 codes = _CLUSTERS[way](chosen, index, folder, counting=False).run().rows()
             matches = decoded(bound.columns, np.array(codes, np.uint32).reshape(-1, len(chosen.attributes)).T)
         names = [column.name for column in bound.columns]
-        rows += [dict.fromkeys(query.columns) | dict(zip(names, row, strict=True)) for row in matches]
-    return _once(rows) if query.deduplicate else rows
+        named = (dict(zip(names, row, strict=True)) for row in matches)
+        rows += [{column: row.get(column) for column in query.columns} for row in named]
+    return once(rows) if query.deduplicate else rows
 
 
 def number(query: Query, index: Index, way: str) -> int:
     """The number of matches, counted without listing them where the path can do that."""
     counted = 0
     for draft in meaning(query, index.statistics):
-        if way == "batches":
+        nests = count_plan(draft)
+        compiles = not any(Counting(nest, nests.query, index).is_too_large for nest in nests.terms)
+        if way == "batches" or (way == "loops" and not compiles):
             counted += len(on_batches(bind(plan(draft), index), batch_size=8, parts=1))
         elif way == "loops":
-            counted += total(count_plan(draft), index, parts=2)
+            counted += total(nests, index, parts=2)
         else:
             with tempfile.TemporaryDirectory() as folder:
                 counted += _CLUSTERS[way](plan(draft), index, folder).run().count
@@ -69,32 +76,33 @@ def counted(statement: Statement, index: Index, way: str) -> int | None:
     return statement.cut(sum(number(block.query, index, way) for block in statement.blocks))
 
 
-def _once(rows: list[dict]) -> list[dict]:
-    return list({tuple(row.items()): row for row in rows}.values())
-
-
 # The rows of a Cypher text, or of a rule
 
 
 def answered(statement: Statement, index: Index, way: str) -> tuple[list[str], list[tuple]]:
     """The columns and rows of a statement that is no motif, in order if it asks for one."""
     (block,) = statement.blocks
-    if statement.count_column is not None:
+    if statement.count_column is not None and not statement.before:
         number_of_rows = [(len(_joined_rows(block, {}, index, way)),)]
         return [statement.count_column], number_of_rows[statement.skip :][: statement.limit]
-    if block.subpatterns:
+    if block.subpatterns and not statement.head:
+        rows = [{} for _ in _joined_rows(block, {}, index, way)]
+    elif block.subpatterns:
         wanted = {term: f"c{i}" for i, term in enumerate(dict.fromkeys(statement.head))}
         named = list(zip(statement.head, statement.names, strict=True))
         rows = [{name: row[wanted[t]] for t, name in named} for row in _joined_rows(block, wanted, index, way)]
     else:
-        rows = found(block.query, index, way)
+        query = block.query
+        rows = found(query if query.head else replace(query, head=query.attributes[:1]), index, way)
+    for stage in statement.before:
+        rows = staged(rows, stage, statement.query.dialect)
+    if statement.count_column is not None:
+        return [statement.count_column], [(len(rows),)][statement.skip :][: statement.limit]
+    if statement.grouping is not None:
+        rows = grouped(rows, statement.grouping, statement.query.dialect)
     if statement.deduplicate:
-        rows = _once(rows)
-    for key in reversed(statement.order):
-        values = [(row[key.column] is None, 0 if row[key.column] is None else row[key.column]) for row in rows]
-        order = sorted(range(len(rows)), key=values.__getitem__, reverse=key.descending)
-        rows = [rows[place] for place in order]
-    rows = rows[statement.skip :][: statement.limit]
+        rows = once(rows)
+    rows = in_order(rows, statement.order)[statement.skip :][: statement.limit]
     columns = list(statement.columns or statement.query.columns)
     return columns, [tuple(row[column] for column in columns) for row in rows]
 
@@ -105,8 +113,8 @@ def _joined_rows(block: QueryBlock, wanted: dict[Term, str], index: Index, way: 
     for sub in block.subpatterns:
         for attribute in sub.shared:
             needed.setdefault(attribute, f"{attribute} that is shared")
-    own = _bound(block)
-    mine = {term: name for term, name in needed.items() if attribute_of(term) in own}
+    own = block.query.bound
+    mine = {term: name for term, name in needed.items() if own.issuperset(attributes_of(term))}
     mine = mine or {block.query.attributes[0]: "k"}
     asked = replace(block.query, head=tuple(mine), names=tuple(mine.values()), deduplicate=False)
     rows = found(asked, index, way)
@@ -119,7 +127,7 @@ def _after(rows: list[dict], sub: Subpattern, needed: dict[Term, str], index: In
     refuse_rows_of_several(sub.shared, sub.block.query, index.statistics)
     keys = [needed[attribute] for attribute in sub.shared]
     inside = _bound(sub.block)
-    more = {t: n for t, n in needed.items() if attribute_of(t) in inside} if sub.kind == "optional" else {}
+    more = {t: n for t, n in needed.items() if inside.issuperset(attributes_of(t))} if sub.kind == "optional" else {}
     more |= {attribute: needed[attribute] for attribute in sub.shared}
     by_key = defaultdict(list)
     for row in _joined_rows(sub.block, more, index, way):
@@ -134,7 +142,8 @@ def _after(rows: list[dict], sub: Subpattern, needed: dict[Term, str], index: In
 
 
 def _bound(block: QueryBlock) -> set[str]:
-    return {a for atom in block.query.atoms if not atom.negated for a in atom.attributes}
+    """The attributes that the rows of a block have, those of its optional patterns as well."""
+    return block.query.bound.union(*(_bound(sub.block) for sub in block.subpatterns if sub.kind == "optional"))
 
 
 # The rows of a motif

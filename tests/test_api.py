@@ -118,6 +118,7 @@ def test_a_typed_program_runs(spark, tmp_path):
         "4 vertices, 4 edges, directed: False",
         "1 triangles by shared, in 1 round",
         "1",
+        "1 at vertex 3",
         "q(a, b) := edge(a, b)",
         "epoch 1: +1 -0, now 2",
         "did you mean 'triangle'?",

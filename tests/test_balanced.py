@@ -496,7 +496,7 @@ def test_rows_are_those_of_the_shared_strategy(graph, tmp_path):
     assert graph.write(query, tmp_path / "none.parquet", strategy="balanced", limit=0) == 0
     assert graph.find("q(a, b) := edge(a, b), a < a", strategy="balanced").count() == 0
     assert graph.count("q(a, b) := edge(a, b)", strategy="balanced") == graph.edge_count
-    with pytest.raises(BigjoinError, match="factorized matches are found by the shared strategy only"):
+    with pytest.raises(BigjoinError, match="factorized matches are found by the local and shared strategies only"):
         graph.find("diamond", strategy="balanced", factorized=True)
     told = graph.explain("triangle", analyze=True, strategy="balanced", workers=6)
     assert "no batch was full" in told

@@ -458,6 +458,7 @@ def tiny_run(suite: str, seats: Sequence[Here], folder: Path) -> list[Line]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_tiny_updates(tmp_path, spark):
     graph = random_graph(tmp_path, undirected=True)
@@ -491,6 +492,7 @@ def test_tiny_changes_written(tmp_path, spark, monkeypatch):
     assert "time / pyarrow's" in write_report(read(tmp_path / "results.jsonl"), tmp_path).read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_tiny_motifs(tmp_path, spark):
     (tmp_path / "small.txt").write_text("\n".join(f"{src} {dst}" for src in range(9) for dst in range(9) if (src * dst) % 3))

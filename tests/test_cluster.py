@@ -97,6 +97,7 @@ print("as set")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_settings_reach_the_session_and_secrets_no_arguments():
     done = subprocess.run(

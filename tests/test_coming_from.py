@@ -1,4 +1,4 @@
-"""The pages for people who come from GraphFrames and Cypher, run: their Python line by line, their commands as typed."""
+"""The pages for people who come from GraphFrames, Cypher and SQL, run: their Python line by line, their commands as typed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_block(code: str, names: dict) -> int:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "coming-from-sql"])
 def test_python_of_the_page(page, spark, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"spark": spark}
@@ -61,3 +61,16 @@ def test_commands_with_an_index(spark, tmp_path, monkeypatch):
     count, find = re.findall(r"^\$ bigjoin ((?:count|find) .*bank\.index.*)$", page, re.MULTILINE)
     assert CliRunner().invoke(cli, shlex.split(count)).stdout == "1\n"
     assert CliRunner().invoke(cli, shlex.split(find)).stdout == "a,b\n1,2\n"
+
+
+@pytest.mark.spark
+def test_commands_over_files(spark, tmp_path, monkeypatch):
+    """Those of the page about SQL, on the tables of its Python."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "payments.csv").write_text("src,dst,amount\n1,2,100\n1,2,150\n2,3,90\n3,1,80\n3,4,20\n")
+    (tmp_path / "accounts.csv").write_text("id,name\n1,ann\n2,bob\n3,cat\n4,dan\n")
+    page = (DOCS / "coming-from-sql.md").read_text()
+    told = re.findall(r"^\$ bigjoin (.*)\n((?:[^$`].*\n)+)", page, re.MULTILINE)
+    assert len(told) == 2
+    for command, printed in told:
+        assert CliRunner().invoke(cli, shlex.split(command)).stdout == printed, command

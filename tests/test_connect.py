@@ -27,8 +27,15 @@ def test_the_same_code_runs_on_spark_connect(tmp_path):
             assert sorted(map(sorted, graph.find("triangle", unique=True).collect())) == [[1, 2, 3], [3, 4, 5]]
             assert graph.count("triangle", unique=True, strategy="partitioned", workers=3) == 2
             assert graph.find("triangle", unique=True, strategy="partitioned").count() == 2
+            for strategy in ("shared", "partitioned"):
+                groups = graph.count("triangle", unique=True, by="a1", strategy=strategy).collect()
+                assert sum(row["count"] for row in groups) == 6
+            assert graph.count("triangle", unique=True, by=("a1", "a2")).agg({"count": "sum"}).collect()[0][0] == 12
             assert graph.count("triangle", unique=True, strategy="balanced", workers=3) == 2
             assert graph.write("triangle", "out.parquet", unique=True) == 2
+            seeds = spark.createDataFrame([(1, 2), (3, 4), (4, 1)], "a1 long, a2 long")
+            assert graph.count("triangle", seeds=seeds) == graph.find("triangle", seeds=seeds).count() == 2
+            assert graph.count("triangle", seeds={"a1": range(300_000)}, strategy="partitioned") == 12
         frame = spark.createDataFrame(rows, ["a.b", "A"])
         found = bj.join("q(x, y, z) := r(x, y), r(y, z), r(z, x)", r=frame).collect()
         assert sorted(tuple(row) for row in found)[0] == (1, 2, 3) and len(found) == 6

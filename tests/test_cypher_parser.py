@@ -1,4 +1,4 @@
-"""Cypher to its tree, and every mistake answered with what, where and what to do (golden/cypher_errors.txt)."""
+"""Cypher to its tree, and every mistake answered with what, where and what to do (golden/cypher_*.txt)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from bigjoin.errors import QueryError
+from bigjoin.languages import read
 from bigjoin.languages.cypher import parse_cypher
 from bigjoin.languages.cypher_tree import (
     And,
     Arithmetic,
-    Call,
     Case,
     Compare,
     CountStar,
     CypherQuery,
     ExistsPattern,
+    FunctionCall,
     HasLabels,
     In,
     IsNull,
@@ -45,6 +46,8 @@ from bigjoin.languages.cypher_tree import (
 )
 
 GOLDEN = Path(__file__).parent / "golden" / "cypher_errors.txt"
+REFUSALS = Path(__file__).parent / "golden" / "cypher_refusals.txt"
+PARAMETERS = {"x": "text", "list": [1, 2]}
 
 A, B, C, NOBODY = NodePattern("a"), NodePattern("b"), NodePattern("c"), NodePattern()
 OUT, IN, EITHER = (RelationshipPattern(direction=direction) for direction in ("out", "in", "either"))
@@ -56,9 +59,9 @@ def path(*parts, **fields):
     return PathPattern(tuple(parts[::2]), tuple(parts[1::2]), **fields)
 
 
-def errors():
-    """Each text of the golden file, indented by four spaces, and the message that follows it."""
-    for block in GOLDEN.read_text().split("\n\n"):
+def errors(golden):
+    """Each text of a golden file, indented by four spaces, and the message that follows it."""
+    for block in golden.read_text().split("\n\n"):
         lines = block.strip("\n").split("\n")
         text = list(takewhile(lambda line: line.startswith("    "), lines))
         yield "\n".join(line[4:] for line in text), "\n".join(lines[len(text) :])
@@ -130,7 +133,7 @@ def test_patterns(pattern, tree):
         ),
         (
             "size(a.x) > f.g(DISTINCT a.y, $p)",
-            Compare(Call("size", (X,)), ">", Call("f.g", (Y, Parameter("p")), distinct=True)),
+            Compare(FunctionCall("size", (X,)), ">", FunctionCall("f.g", (Y, Parameter("p")), distinct=True)),
         ),
         ("{k: $1, m: {}} = []", Compare(MapLiteral((("k", Parameter("1")), ("m", MapLiteral(())))), "=", ListLiteral(()))),
         ("[0x1F, 0o17, 1.5, .5, 1e3, 7]", ListLiteral(tuple(Literal(value) for value in (31, 15, 1.5, 0.5, 1000.0, 7)))),
@@ -151,7 +154,7 @@ def test_patterns(pattern, tree):
             Compare(PatternPredicate(path(A, EITHER, A)), "=", Arithmetic(X, "-", Subscript(ListLiteral((ONE,)), Literal(0)))),
         ),
         ("exists((a)-->())", ExistsPattern((path(A, OUT, NOBODY),))),
-        ("exists(a.x)", Call("exists", (X,))),
+        ("exists(a.x)", FunctionCall("exists", (X,))),
         ("EXISTS { (a)-->(b), (b)-->(c) }", ExistsPattern((path(A, OUT, B), path(B, OUT, C)))),
         (
             "exists {MATCH (a)-->(b) WHERE b.x = a.x}",
@@ -224,10 +227,18 @@ def test_depth_and_length_have_bounds():
         parse_cypher(f"MATCH (a) WHERE a.x = {'1' * 601} RETURN a")
 
 
-@pytest.mark.parametrize(("text", "message"), errors())
+@pytest.mark.parametrize(("text", "message"), errors(GOLDEN))
 def test_errors_say_what_where_and_what_to_do(text, message):
     with pytest.raises(QueryError) as caught:
         parse_cypher(text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("text", "message"), errors(REFUSALS))
+def test_what_has_no_meaning_here_is_refused_by_name(text, message):
+    """The grammar reads these, and there may be no source yet."""
+    with pytest.raises(QueryError) as caught:
+        read(text, parameters={name: value for name, value in PARAMETERS.items() if f"${name}" in text})
     assert str(caught.value) == message
 
 

@@ -26,7 +26,8 @@ PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benc
 
 def commands(group=cli):
     """Give every command, and every subcommand after its group, as a user types it."""
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         yield name
         yield from (f"{name} {below}" for below in commands(command)) if isinstance(command, click.Group) else ()
 
@@ -83,9 +84,10 @@ def test_examples_run(example, spark, tmp_path, monkeypatch, capfd):
     assert capfd.readouterr().out == example.with_suffix(".out").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_an_example_is_a_program(tmp_path):
-    example = ROOT / "examples" / "count_motifs.py"
+    example = ROOT / "examples" / "seeds.py"
     done = subprocess.run(
         [sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
@@ -118,6 +120,25 @@ def test_rings_of_the_payments_example_by_brute_force():
     gone = sum(len(path) == 3 and path[0][3] <= 10 - 5 for path in found)
     assert signed.endswith(f": {threes} {gone}")
     assert after.endswith(str({f"ring{n}": sum(len(p) == n and p[0][3] > 10 - 5 for p in found) for n in (3, 4, 5)}))
+
+
+def test_rings_of_the_rings_example_by_brute_force():
+    payments = list(program("rings").generated_payments().itertuples(index=False, name=None))
+
+    def rings(path):
+        if len(path) >= 3 and path[-1][1] == path[0][0]:
+            yield path
+        elif len(path) < 5 and path[-1][1] not in {row[0] for row in path}:
+            for row in payments:
+                if row[0] == path[-1][1] and path[-1][3] < row[3] < path[0][3] + 10:
+                    yield from rings([*path, row])
+
+    found = sorted((path for row in payments for path in rings([row])), key=lambda path: [row[0] for row in path])
+    ways = ["".join(f"{src} -({paid})-> " for src, _, paid, _ in path) + f"{path[0][0]}" for path in found]
+    told = [f"days {path[0][3]} to {path[-1][3]}: {way}" for path, way in zip(found, ways, strict=True)]
+    lengths = {n: count for n in (3, 4, 5) if (count := sum(len(path) == n for path in found))}
+    lines = (ROOT / "examples" / "rings.out").read_text().splitlines()
+    assert lines[: len(told) + 2] == [f"rings: {len(found)}", *told, f"by length: {lengths}"]
 
 
 def test_groups_of_the_social_example_by_brute_force():

@@ -351,7 +351,7 @@ class Snapshot:
         shutil.copytree(self.kept, self.place.path)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "pairs" else pytest.mark.slow) for name in SCENARIOS])
 def test_killed_at_every_step_of_an_epoch(tmp_path, processes, name):
     """Before the commit nothing has happened; after it the epoch is there, and perhaps some work is left to finish."""
     place = Place(tmp_path / "place", SCENARIOS[name])

@@ -16,11 +16,11 @@ JSON_LIKE = {
     "cli/options.py": "answers that --json prints",
     "explain.py": "the stats of a run, shown as a table",
     "index/manifest_file.py": "where a manifest's JSON is read and written",
+    "local/count_job.py": "the stats of a run",
+    "local/strategy.py": "the stats of a run",
     "spark/balanced.py": "the stats of a run",
     "spark/round_stats.py": "the stats of a run",
     "spark/rounds.py": "the stats of a run",
-    "spark/shared.py": "the stats of a run",
-    "spark/strategy.py": "the stats of a run",
 }
 """Where `dict[str, Any]` stands, and what for; everything else has types of its own."""
 

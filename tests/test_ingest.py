@@ -7,6 +7,7 @@ import resource
 import tempfile
 import uuid
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -20,20 +21,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bigjoin import indexing
+from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError
 from bigjoin.index import dictionary
 from bigjoin.index.directory import Index
 from bigjoin.index.stage_runner import in_turn
 from bigjoin.index.writer import verify, writing
-from bigjoin.ingest import assembly, table
+from bigjoin.ingest import assembly, radix, scan, sorting, table, tries
 from bigjoin.ingest import build as build_module
+from bigjoin.ingest import held as held_module
 from bigjoin.ingest import ids as ids_module
 from bigjoin.ingest.copy import copy
+from bigjoin.ingest.held import can_hold
 from bigjoin.ingest.ids import MergedIds, sort_order
 from bigjoin.ingest.scan import ScannedChunk
 from bigjoin.ingest.sorting import SortedKeys
 from bigjoin.ingest.text import WIDEST_ID, Fault, Findings
 from bigjoin.languages import parse
+from bigjoin.memory import MachineMemory
+from bigjoin.quota import Quota, within
 from bigjoin.relations import Relations
 from bigjoin.spark.tasks import decode, encode
 from bigjoin.streaming.monitor import Monitor
@@ -59,8 +65,17 @@ def tiny_pieces(monkeypatch):
     monkeypatch.setattr(build_module, "MAX_INTEGERS_OF_ANY_TABLE", 20)
 
 
-def build_index(*arguments, **options):
-    return indexing.build_index(*arguments, part_size=PART, **options)
+def build_index(*arguments, held=False, **options):
+    """Build in files, or with all edges held in memory and sorted by kernels however few they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        if held:
+            patch.setattr(table, "PART_SIZE", PART)
+            patch.setattr(held_module, "MIN_ROWS_HELD", 0)
+            for module in (radix, scan, sorting, tries):
+                patch.setattr(module, "MIN_KEYS_BY_DIGIT", 1)
+            for module in (radix, held_module, tries):
+                patch.setattr(module, "BLOCK_KEYS", 5)
+        return indexing.build_index(*arguments, part_size=PART_SIZE if held else PART, **options)
 
 
 def decoded(index: Index, relation: str, columns: tuple[int, ...]) -> list[tuple]:
@@ -86,8 +101,9 @@ def graphs(draw):
     st.sampled_from([1, 2, 5]),
     st.sampled_from(["plain", "parallel", "properties"]),
     st.booleans(),
+    st.booleans(),
 )
-def test_an_index_holds_what_its_tables_hold(rows, kind, directed, shards, keep, listed):
+def test_an_index_holds_what_its_tables_hold(rows, kind, directed, shards, keep, listed, held):
     spell = KINDS[kind]
     known = [(spell(a), spell(b), w) for a, b, w in rows if a is not None and b is not None]
     columns = {n: [None if r[i] is None else spell(r[i]) for r in rows] for i, n in enumerate(("src", "dst"))}
@@ -114,6 +130,7 @@ def test_an_index_holds_what_its_tables_hold(rows, kind, directed, shards, keep,
             shards=shards,
             parallel=keep == "parallel",
             drop_nulls=True,
+            held=held,
         )
         verify(index)
         assert decoded(index, "edge", (0, 1)) == sorted(edges)
@@ -177,6 +194,44 @@ def test_wide_codes_give_the_same_index(rows, directed, shards):
             assert index.trie("edge", (0, 1)).values.dtype == index.manifest.codes
         assert index.manifest.codes == ("uint64" if max(index.statistics.domains.values()) >= 2 else "uint32")
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("spell", [int, lambda n: n * 10**13 - 10**18, str], ids=["close", "far", "text"])
+def test_edges_in_memory_and_in_files_give_the_same_bytes(tmp_path, monkeypatch, directed, shards, spell):
+    monkeypatch.setattr(ids_module, "RANGE_IDS", 1 << 13)
+    monkeypatch.setattr(table, "BATCH_ROWS", 1 << 12)
+    monkeypatch.setattr(assembly, "IDS_WRITTEN_TOGETHER", 1 << 12)
+    monkeypatch.setattr(held_module, "MIN_ROWS_HELD", 1)
+    for module in (radix, scan, sorting, tries):
+        monkeypatch.setattr(module, "MIN_KEYS_BY_DIGIT", 1 << 11)
+    drawn = (20_000 * np.random.default_rng(5).random((2, 20_000)) ** 3).astype(int)
+    drawn[0, ::3] = 7  # a hub
+    edges = pa.table({name: [spell(v) for v in end.tolist()] for name, end in zip(("src", "dst"), drawn, strict=True)})
+    options = {"directed": directed, "shards": shards}
+    held = indexing.build_index(edges, tmp_path / "held", **options)
+    with within(Quota(memory="1MB"), watched=False):  # too little for the edges
+        filed = indexing.build_index(edges, tmp_path / "filed", **options)
+    parts = indexing.build_index(edges, tmp_path / "parts", part_size=3000, **options)
+    verify(held)
+    wanted, *others = (
+        {Path(name).name: entry for name, entry in index.manifest.files.items()} for index in (held, filed, parts)
+    )
+    assert others == [wanted, wanted]
+
+
+def test_what_memory_cannot_hold_is_built_in_files(monkeypatch):
+    many = held_module.MAX_ROWS_HELD
+    gigabytes = MachineMemory(1 << 36, 1 << 36)
+    monkeypatch.setattr(held_module, "machine_memory", lambda: gigabytes)
+    assert can_hold(many)
+    assert not can_hold(many + 1)
+    assert not can_hold(held_module.MIN_ROWS_HELD - 1)
+    with within(Quota(memory=many * held_module.BYTES_PER_HELD_ROW - 1), watched=False):
+        assert not can_hold(many)
+    monkeypatch.setattr(held_module, "machine_memory", lambda: replace(gigabytes, left=many * held_module.BYTES_PER_HELD_ROW))
+    assert not can_hold(many)
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def table_of(tuples, arity):
     return pa.table({f"c{i}": pa.array([t[i] for t in sorted(tuples)], pa.int64()) for i in range(arity)})
 
 
-brief = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+brief = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @brief
@@ -268,6 +268,7 @@ def test_frames_are_joined(frames):
     assert bj.join("q(c) := person(_, c)", deduplicate=True, limit=1, **frames).count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("strategy", ["shared", "partitioned", "balanced"])
 def test_relations_are_asked_more_than_once(frames, tmp_path, strategy):
@@ -338,6 +339,7 @@ def test_the_command_takes_relations(spark, tmp_path):
     assert json.loads(run_here("find", rule, "--json", "--deduplicate", *relations, cwd=tmp_path).stdout) == {"l": "a"}
 
 
+@pytest.mark.slow
 def test_mistakes_with_relations_are_told_before_spark_starts(tmp_path):
     (tmp_path / "r.csv").write_text("x,y\n1,2\n2,3\n3,1\n")
     rule, relation = "q(a, b) := r(a, b)", ["--relation", "r=r.csv"]

@@ -8,10 +8,26 @@ import sys
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from bigjoin.index.stage_runner import in_threads, in_turn
 from bigjoin.index.trie import build_trie
+from bigjoin.ingest import radix
+from bigjoin.ingest.ids import sorted_unique
 from bigjoin.kernels.compare import compare_extensions, count_differing
+from bigjoin.kernels.edges import (
+    count_ends,
+    distances,
+    drop_repeated,
+    pack_edges,
+    pack_undirected,
+    renumber,
+    swap_halves,
+    write_lists,
+)
 from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import gallop, lower_bound
 from bigjoin.kernels.patch import patch_lists
@@ -139,8 +155,108 @@ def test_a_trie_holds_the_set_of_its_tuples(arity):
     assert trie.roots().values.tolist() == sorted({t[0] for t in wanted})
 
 
-@pytest.mark.parametrize("setting", ["NUMBA_BOUNDSCHECK", pytest.param("NUMBA_DISABLE_JIT", marks=pytest.mark.slow)])
-def test_again_with_bounds_checked_and_without_the_jit(setting, tmp_path):
+def key_arrays():
+    """Keys of any kind: none, one, equal ones, extremes, and those that differ in few bits or in all."""
+    extremes = [0, 1, 2**31 - 1, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1]
+    bounds = st.sampled_from([0, 1, 2**10, 2**32 - 1, 2**64 - 1])
+    keys = bounds.flatmap(lambda most: st.lists(st.one_of(st.integers(0, most), st.sampled_from(extremes)), max_size=60))
+    return keys.map(lambda drawn: np.array(drawn, np.uint64))
+
+
+@settings(deadline=None, max_examples=60)
+@given(key_arrays(), st.sampled_from([0, 5, 32, 63]), st.integers(1, 4), st.sampled_from([in_turn, in_threads]))
+def test_keys_are_sorted_by_their_digits(keys, first_bit, pieces, run):
+    given_keys = keys.copy()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(radix, "MIN_KEYS_BY_DIGIT", 1)
+        patch.setattr(radix, "BLOCK_KEYS", 7)
+        found = radix.sorted_keys(np.array_split(keys, pieces), run, first_bit=first_bit)
+    order = np.argsort(keys >> np.uint64(first_bit), kind="stable")
+    assert found.tolist() == keys[order].tolist()
+    assert keys.tolist() == given_keys.tolist()
+    assert radix.sorted_keys([keys], run, first_bit=first_bit).tolist() == found.tolist()  # by NumPy
+
+
+@settings(deadline=None, max_examples=60)
+@given(key_arrays())
+def test_keys_are_ranked_by_their_digits(keys):
+    distinct, ranks = radix.ranked_keys(keys)
+    wanted, places = np.unique(keys, return_inverse=True)
+    assert distinct.tolist() == wanted.tolist()
+    assert ranks.tolist() == places.tolist()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64])
+def test_integers_have_the_order_of_their_values(kind, monkeypatch):
+    monkeypatch.setattr(radix, "MIN_KEYS_BY_DIGIT", 1)
+    monkeypatch.setattr(radix, "DISTINCT_PER_PASS", 0)
+    limits = np.iinfo(kind)
+    values = np.array([0, limits.max, -1, limits.min, 1, -1, limits.max - 1], kind)
+    distinct, places = sorted_unique(pa.array(values))
+    assert distinct.equals(pa.array(np.unique(values)))
+    assert distinct.to_numpy()[places].tolist() == values.tolist()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(*[st.one_of(st.integers(0, 9), st.sampled_from([2**32 - 1, 2**31]))] * 2), max_size=40))
+def test_edges_become_keys_and_distinct(pairs):
+    src, dst = np.array(pairs, np.uint32).reshape(-1, 2).T.copy()
+    keys = np.empty(len(pairs), np.uint64)
+    assert pack_edges(src, dst, keys) == len(pairs)
+    assert keys.tolist() == [a << 32 | b for a, b in pairs]
+    swapped = np.empty_like(keys)
+    swap_halves(keys, swapped)
+    assert swapped.tolist() == [b << 32 | a for a, b in pairs]
+    keys.sort()
+    assert keys[: drop_repeated(keys)].tolist() == sorted({a << 32 | b for a, b in pairs})
+    proper = [(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]]
+    assert keys[: pack_undirected(src, dst, keys)].tolist() == [a << 32 | b for a, b in proper]
+
+
+@pytest.mark.parametrize("base", [0, -(2**63), 2**63 - 9, -4])
+def test_distances_from_the_smallest_id(base):
+    ids, found = np.arange(8, dtype=np.int64) + base, np.empty(8, np.uint32)
+    assert distances(ids, base, base + 7, found)
+    assert found.tolist() == list(range(8))
+    assert not distances(ids, base, base + 6, found)
+    assert not distances(ids, base + 1, base + 7, found)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("size", [0, 1, 40])
+def test_sorted_edges_become_lists(seed, size):
+    rng = np.random.default_rng(seed)
+    nodes = 12
+    src, dst = rng.integers(0, nodes, (2, size)).astype(np.uint64)
+    keys = np.unique(src << np.uint64(32) | dst)
+    pairs = [divmod(int(key), 2**32) for key in keys]
+    counts = np.zeros(nodes, np.uint32)
+    assert count_ends(keys, counts) == sum(a == b for a, b in pairs)
+    assert counts.tolist() == [sum((a == v) + (b == v) for a, b in pairs) for v in range(nodes)]
+    codes, renumbered = rng.permutation(nodes).astype(np.uint32), np.empty_like(keys)
+    renumber(keys, codes[::-1].copy(), codes, renumbered)
+    assert renumbered.tolist() == [int(codes[nodes - 1 - a]) << 32 | int(codes[b]) for a, b in pairs]
+    offsets, values = np.full(nodes + 1, -1), np.empty(len(keys), np.uint32)
+    for first in range(0, max(1, len(keys)), 7):
+        last = min(first + 7, len(keys))
+        write_lists(keys, first, last, offsets, values[first:last])
+    assert values.tolist() == [b for _, b in pairs]
+    assert offsets.tolist() == [sum(a < v for a, _ in pairs) for v in range(nodes + 1)]
+
+
+EVERY_KERNEL = "test_kernels or batches-7 or nests or machine-code or heavy-light-7 or balanced-7"
+"""The cases and treatments that, together, call every kernel."""
+
+
+@pytest.mark.parametrize(
+    ("setting", "tests"),
+    [
+        ("NUMBA_BOUNDSCHECK", "test_kernels"),
+        pytest.param("NUMBA_BOUNDSCHECK", EVERY_KERNEL, marks=pytest.mark.slow),
+        pytest.param("NUMBA_DISABLE_JIT", EVERY_KERNEL, marks=pytest.mark.slow),
+    ],
+)
+def test_again_with_bounds_checked_and_without_the_jit(setting, tests, tmp_path):
     if os.environ.get("BIGJOIN_NESTED"):
         pytest.skip("this is that run")
     environment = {**os.environ, setting: "1", "NUMBA_CACHE_DIR": str(tmp_path), "BIGJOIN_NESTED": "1"}
@@ -157,7 +273,7 @@ def test_again_with_bounds_checked_and_without_the_jit(setting, tmp_path):
         "-m",
         "not spark",
         "-k",
-        "test_kernels or batches-7 or nests or machine-code or heavy-light-7 or balanced-7",  # which call every kernel
+        tests,
     ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -47,7 +47,7 @@ def compared(sides, motif):
 
 
 @pytest.mark.parametrize("motif", FEW)
-@pytest.mark.parametrize("graph", [MULTIGRAPH, LABELLED])
+@pytest.mark.parametrize("graph", [MULTIGRAPH, pytest.param(LABELLED, marks=pytest.mark.slow)])
 def test_a_few_motifs(both, graph, motif):
     assert compared(both(graph), motif) > 0
 

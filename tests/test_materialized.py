@@ -64,7 +64,7 @@ def stored(index, name, text, part=1000, **flags):
         return materialize(index, {name: parse(text, **flags)}, in_turn, part=part)
 
 
-@settings(thorough, max_examples=60)
+@settings(thorough, max_examples=30)
 @given(questions(), st.lists(st.sampled_from(DEFINITIONS), min_size=1, max_size=2, unique=True), st.sampled_from([1, 3]))
 def test_rows_are_the_same_whatever_is_materialised(question, definitions, shards):
     edges, directed, text, flags = question
@@ -82,7 +82,7 @@ def test_rows_are_the_same_whatever_is_materialised(question, definitions, shard
         assert ordered(query, factorized(query, index, size=5, parts=2), directed) == wanted
 
 
-@settings(thorough, max_examples=90)
+@settings(thorough, max_examples=45)
 @given(questions(), st.one_of(st.sampled_from([(text, {}) for text in DEFINITIONS]), st.sampled_from(OTHERS)))
 def test_a_relation_holds_the_rows_of_its_query(question, definition):
     edges, directed, *_ = question
@@ -258,6 +258,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_materialisation_leaves_a_whole_index(clustered):
     for kill in range(5):
         command = [sys.executable, "-c", KILLED, str(clustered.path)]

@@ -24,7 +24,7 @@ from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, factorized_plan, plan
-from bigjoin.planner.estimate import Estimate
+from bigjoin.planner.estimate import SizeEstimate
 from bigjoin.planner.sum_nests import MAX_SEARCHED_PARTS, Sums
 from bigjoin.query.statistics import assumed_graph
 from tests.executions import factorized, interpreted, listed, total
@@ -233,7 +233,7 @@ def test_any_choice_of_the_planner_counts_the_same(name, directed, tmp_path):
         query = parse(DOUBLE if name == "double" else name, **flags)
         wanted = batch_count(query, index)
         for _ in range(4):
-            with mock.patch.object(sum_nests, "min", choose, create=True), mock.patch.multiple(Estimate, **drawn):
+            with mock.patch.object(sum_nests, "min", choose, create=True), mock.patch.multiple(SizeEstimate, **drawn):
                 chosen = count_plan(query, index.statistics)
             assert total(chosen, index, 3) == wanted, str(chosen)
             for term in chosen.terms:

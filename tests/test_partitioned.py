@@ -77,7 +77,7 @@ def test_what_is_sent_stays_below_the_bound_of_the_paper(name, tmp_path):
     assert run.most() <= len(query.atoms) * len(query.attributes) * agm_bound(query, index.statistics)
 
 
-@pytest.mark.parametrize("batch_size", [1, 10, 100])
+@pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.slow), 10, 100])
 def test_what_waits_is_bounded_by_the_budget_and_not_by_the_output(batch_size, tmp_path):
     index = scattered(tmp_path, vertices=30, edges=500)
     chosen = plan(parse("diamond"), index.statistics)
@@ -317,7 +317,7 @@ def test_a_limit_ends_the_rounds_early(graph, monkeypatch, tmp_path):
     graph.write("diamond", tmp_path / "few.parquet", strategy="partitioned", limit=5)
     assert steps[:3] == [None, 0, 1]
     assert len(steps) < 8
-    with pytest.raises(BigjoinError, match="factorized matches are found by the shared strategy only"):
+    with pytest.raises(BigjoinError, match="factorized matches are found by the local and shared strategies only"):
         graph.find("diamond", strategy="partitioned", factorized=True)
 
 

@@ -26,10 +26,10 @@ from bigjoin.index.directory import Index
 from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
 from bigjoin.languages import parse
+from bigjoin.local.strategy import Ask
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
 from bigjoin.query.statistics import assumed_graph
 from bigjoin.spark import shared
-from bigjoin.spark.strategy import Ask
 from bigjoin.streaming import compaction as compaction_module
 from bigjoin.streaming import find
 from bigjoin.streaming.find import Execution
@@ -69,7 +69,7 @@ def counted(question, index):
 
 def listed(question, index, *, factorized=False):
     job = shared.list_job(Ask(meaning(question.query, index.statistics)[0], index, batch_size=3, factorized=factorized), 2)
-    batches = [batch for task in range(len(job.ranges)) for batch in shared._decoded(job, task, None)]
+    batches = [batch for task in range(len(job.ranges)) for batch in shared.match_batches(job, task, None)]
     lists = {
         name
         for name in question.query.columns
@@ -175,6 +175,7 @@ def test_a_thousand_questions_and_histories_along_every_path(tmp_path):
             follow(seed, *ways[seed % len(ways)], folder, patch)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not JIT, reason="is the process without")
 def test_every_path_without_the_jit(tmp_path):
     """In a process of its own: 4 questions along each static path, and 4 histories of each execution and kind of compaction."""
@@ -187,6 +188,7 @@ def test_every_path_without_the_jit(tmp_path):
     assert f"{len(WITHOUT_JIT) * (2 * len(STATIC) + 3 * len(COMPACTION))} passed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("compaction", COMPACTION)

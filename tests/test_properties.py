@@ -15,15 +15,15 @@ from bigjoin.joins.bind import bind
 from bigjoin.languages import parse
 from bigjoin.planner import count_plan, plan
 from bigjoin.planner.agm import agm_bound
-from bigjoin.planner.estimate import Estimate
+from bigjoin.planner.estimate import SizeEstimate
 from tests.executions import factorized, locally, plain, total
 from tests.oracles import duckdb, naive
 
 NAMES = "abcdef"
 OPERATORS = ("<", "<=", ">", ">=", "=", "!=")
 
-thorough = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-brief = settings(thorough, max_examples=60)
+thorough = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+brief = settings(thorough, max_examples=40)
 
 
 @st.composite
@@ -133,7 +133,7 @@ def test_every_way_to_count_gives_the_same_number(question, random):
         wanted = total(count_plan(query, index.statistics), index)
         drawn = {name: lambda *_: random.choice([0.1, 1.0, 10.0, 1e4]) for name in ("_prefixes", "_reading", "_extensions")}
         for _ in range(3):
-            with mock.patch.multiple(Estimate, **drawn):
+            with mock.patch.multiple(SizeEstimate, **drawn):
                 strange = count_plan(query, index.statistics)
             assert total(strange, index, random.choice([1, 3])) == wanted, str(strange)
 

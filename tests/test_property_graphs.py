@@ -272,7 +272,7 @@ def _naive(value):
 FLAGS = [(), (), (), ("distinct",), ("unique",), ("unique",), ("induced",), ("unique", "induced")]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=True))
 def test_rows_are_those_of_the_definition(random):
     graph = make_graph(random)
@@ -297,7 +297,7 @@ def possible(query, order):
     return all(any(set(pair) <= set(order[: order.index(e)]) for pair in pairs) for e, pairs in ends.items())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=True), st.sampled_from([1, 3]))
 def test_an_index_of_the_same_tables_gives_the_same_rows(random, shards):
     graph = make_graph(random)

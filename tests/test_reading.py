@@ -21,9 +21,9 @@ import bigjoin as bj
 from bigjoin.errors import ReadingWarning
 from bigjoin.index.directory import VERTEX
 from bigjoin.ingest.files import open_edges, open_vertices, read_relation, read_whole
+from bigjoin.local.matches import file_writer
 from bigjoin.output import assemble
 from bigjoin.reading import ReadingOptions
-from bigjoin.spark.matches import file_writer
 from tests.test_cli import refused, run_here
 from tests.test_files import rows_of, written
 from tests.test_index import edges_of

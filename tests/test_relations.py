@@ -70,7 +70,7 @@ def questions(draw):
     )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(questions(), st.randoms(use_true_random=False), st.sampled_from([1, 3, 1000]))
 def test_rows_are_those_of_the_definition(question, random, batch_size):
     relations, text, flags = question

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
 from itertools import islice
@@ -20,14 +19,14 @@ import pyarrow as pa
 import pytest
 
 import bigjoin as bj
-from bigjoin.spark import balanced, partitioned, rounds, stream
+from bigjoin.spark import arrow_files, balanced, partitioned
+from bigjoin.storage import scratch
 from tests.oracles import naive
+from tests.strategies import IN_ROUNDS, STRATEGIES
 from tests.test_cli import BIGJOIN, run_here
 
 pytestmark = pytest.mark.spark
 
-ROUNDS = ["partitioned", *(pytest.param(name, marks=pytest.mark.slow) for name in ("heavy-light", "balanced"))]
-STRATEGIES = ["shared", *ROUNDS]
 EDGES = sorted({(i, (i * k + k) % 40) for i in range(40) for k in (1, 3, 7, 11)})
 WEDGE = "q(a,b,c) := edge(a,b), edge(b,c)"
 
@@ -43,7 +42,9 @@ def graph_of(spark, edges=EDGES) -> bj.Graph:
 
 
 def folders(purpose: str = "matches") -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob(f"bigjoin-*/{purpose}-*"))
+    """What this process has in its scratch folders; those of other processes come and go."""
+    own = [folder for (process, _), folder in scratch._owned.items() if process == os.getpid()]
+    return {found for folder in own for found in folder.glob(f"{purpose}-*")}
 
 
 def rows(frame) -> list[tuple]:
@@ -53,7 +54,7 @@ def rows(frame) -> list[tuple]:
 # Frames
 
 
-@pytest.mark.parametrize("strategy", ROUNDS)
+@pytest.mark.parametrize("strategy", IN_ROUNDS)
 def test_small_results_leave_nothing_behind(spark, strategy):
     graph, before, wanted = graph_of(spark), folders(), wedges()
     frames = [graph.find(WEDGE, strategy=strategy, limit=limit) for limit in (None, 5, 0, None)]
@@ -65,9 +66,9 @@ def test_small_results_leave_nothing_behind(spark, strategy):
     assert frames[2].count() == 0
 
 
-@pytest.mark.parametrize("strategy", ROUNDS)
+@pytest.mark.parametrize("strategy", IN_ROUNDS)
 def test_frames_that_are_derived_cached_or_views_outlive_the_result(spark, monkeypatch, strategy):
-    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
+    monkeypatch.setattr(arrow_files, "MAX_BYTES_IN_FRAME", 0)
     graph, before, wanted = graph_of(spark), folders(), wedges()
     found = graph.find(WEDGE, strategy=strategy)
     few = found.filter("a < 10").select("c", "a")
@@ -94,7 +95,7 @@ def test_frames_that_are_derived_cached_or_views_outlive_the_result(spark, monke
 
 
 def test_a_result_whose_files_somebody_removed_is_in_nobodys_way(spark, monkeypatch):
-    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
+    monkeypatch.setattr(arrow_files, "MAX_BYTES_IN_FRAME", 0)
     graph, before = graph_of(spark), folders()
     graph.find(WEDGE, strategy="partitioned")
     for folder in folders() - before:
@@ -105,9 +106,9 @@ def test_a_result_whose_files_somebody_removed_is_in_nobodys_way(spark, monkeypa
     assert graph.scratch_bytes == 0
 
 
-@pytest.mark.parametrize("strategy", ROUNDS)
+@pytest.mark.parametrize("strategy", IN_ROUNDS)
 def test_results_that_nobody_gets_are_freed_at_once(spark, monkeypatch, tmp_path, strategy):
-    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
+    monkeypatch.setattr(arrow_files, "MAX_BYTES_IN_FRAME", 0)
     graph, before, wanted = graph_of(spark), folders(), wedges()
     ends = {(a, c) for a, _, c in wanted}
     assert graph.exists(WEDGE, strategy=strategy)
@@ -119,7 +120,7 @@ def test_results_that_nobody_gets_are_freed_at_once(spark, monkeypatch, tmp_path
 
 
 def test_many_results_of_relations_are_freed_on_close(spark, monkeypatch):
-    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
+    monkeypatch.setattr(arrow_files, "MAX_BYTES_IN_FRAME", 0)
     before = folders()
     src, dst = zip(*EDGES, strict=True)
     with bj.Relations({"r": pa.table({"x": src, "y": dst})}, spark=spark) as relations:
@@ -146,7 +147,7 @@ def test_a_frame_outlives_the_block_of_its_graph(spark):
 
 
 def test_much_that_is_held_is_told_once(spark, monkeypatch):
-    monkeypatch.setattr(rounds, "MAX_BYTES_IN_FRAME", 0)
+    monkeypatch.setattr(arrow_files, "MAX_BYTES_IN_FRAME", 0)
     monkeypatch.setattr("bigjoin.spark.held.MAX_UNNOTED_BYTES", 10)
     with graph_of(spark) as graph:
         with pytest.warns(UserWarning, match=r"results of find hold .* until the graph is closed: close\(\) it"):
@@ -164,12 +165,12 @@ def test_frames_on_spark_connect_outlive_the_result_and_go_with_the_session(tmp_
         spark = SparkSession.builder.remote("local[2]").getOrCreate()
         import pyarrow as pa
         import bigjoin as bj
-        from bigjoin.spark import rounds
+        from bigjoin.spark import arrow_files
         from tests.test_results import EDGES, WEDGE, folders, rows, wedges
         src, dst = zip(*EDGES)
         graph, wanted = bj.Graph(pa.table({"src": src, "dst": dst}), spark=spark), wedges()
-        for small in (rounds.MAX_BYTES_IN_FRAME, 0):
-            rounds.MAX_BYTES_IN_FRAME = small
+        for small in (arrow_files.MAX_BYTES_IN_FRAME, 0):
+            arrow_files.MAX_BYTES_IN_FRAME = small
             for strategy in ["partitioned", "heavy-light", "balanced"]:
                 found = graph.find(WEDGE, strategy=strategy)
                 few, cached = found.filter("a < 10").select("c", "a"), found.filter("b < 20").cache()
@@ -244,7 +245,7 @@ PAIRS = "q(a,b,c) := edge(a,b), edge(c,b)"
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_work_stops_when_nobody_reads_on(spark, monkeypatch, strategy):
     """Neither all rows are found first, nor after the reader has gone."""
-    monkeypatch.setattr(stream, "MAX_PIECES", 4)
+    monkeypatch.setattr("bigjoin.local.pieces.MAX_PIECES", 4)
     monkeypatch.setattr(partitioned, "STREAMED_PROPOSALS", 1 << 16)
     monkeypatch.setattr(balanced, "STREAMED_PROPOSALS", 1 << 16)
     graph = graph_of(spark, [(i, 0) for i in range(1, HUB + 1)])
@@ -263,7 +264,7 @@ def test_work_stops_when_nobody_reads_on(spark, monkeypatch, strategy):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_all_of_a_large_result_comes_through(spark, monkeypatch, strategy):
-    monkeypatch.setattr(stream, "MAX_PIECES", 4)
+    monkeypatch.setattr("bigjoin.local.pieces.MAX_PIECES", 4)
     monkeypatch.setattr(partitioned, "STREAMED_PROPOSALS", 1 << 14)
     monkeypatch.setattr(balanced, "STREAMED_PROPOSALS", 1 << 14)
     graph = graph_of(spark, [(i, 0) for i in range(1, 601)])
@@ -285,9 +286,8 @@ def bigjoin(*arguments, cwd, scratch: Path, **options) -> subprocess.Popen:
     return subprocess.Popen([str(BIGJOIN), *arguments], cwd=cwd, env=environment, stdout=subprocess.PIPE, **options)
 
 
-@pytest.mark.parametrize(
-    "strategy", ["shared", *(pytest.param(name, marks=pytest.mark.slow) for name in ("partitioned", "heavy-light", "balanced"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_head_ends_the_search_quietly(tmp_path, strategy):
     """The result has 400 million rows, some eight gigabytes of text: nobody could wait for all of them."""
     (tmp_path / "hub.txt").write_text("".join(f"{i} 0\n" for i in range(1, 20_001)))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bigjoin
-from bigjoin import defaults, verbs
+from bigjoin import counting_verbs, defaults
 from bigjoin.cli.count import count
 from bigjoin.errors import BigjoinError
 from bigjoin.indexing import build_index
@@ -20,11 +20,12 @@ from bigjoin.joins.generic_join import GenericJoin
 from bigjoin.joins.properties import compared
 from bigjoin.kernels import compare
 from bigjoin.languages import Flags, datalog, parse
+from bigjoin.local.strategy import Outcome, Strategy, strategy_named
 from bigjoin.planner import count_plan, plan
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.operators import BY_CODE, OPERATORS
 from bigjoin.query.query import Query
-from bigjoin.spark.strategy import Outcome, Strategy, strategy_named
+from bigjoin.spark.strategy import SparkStrategy
 from tests.treatments import total
 
 SOURCES = Path(bigjoin.__file__).parent
@@ -83,7 +84,7 @@ def test_only_the_table_spells_operators():
 def test_flags_are_fields_of_a_query_keys_of_the_api_and_options_of_commands():
     names = [flag.name for flag in FLAGS]
     assert [field.name for field in fields(Query) if field.type == "bool"] == names
-    assert [name for name in Flags.__annotations__ if name not in ("where", "select", "parameters")] == names
+    assert [name for name in Flags.__annotations__ if name not in ("where", "select", "parameters", "seeds")] == names
     options = {option for parameter in count.params for option in parameter.opts}
     assert {flag.option for flag in FLAGS} <= options
 
@@ -101,7 +102,7 @@ def test_a_flag_that_does_not_exist_is_a_mistake_of_the_caller():
         parse("triangle", uniqe=True)
 
 
-class Alone(Strategy):
+class Alone(SparkStrategy):
     """Counts in this process: a strategy that somebody might add."""
 
     def count(self, ask, progress=None):
@@ -112,18 +113,21 @@ class Alone(Strategy):
     def find(self, ask, held):
         raise NotImplementedError
 
+    def sample(self, asks, size, random_state):
+        raise NotImplementedError
+
     def write(self, ask, folder, suffix, progress=None, *, in_pieces=False):
         raise NotImplementedError
 
 
 def test_a_strategy_is_one_entry(monkeypatch):
     monkeypatch.setitem(defaults.STRATEGIES, "alone", defaults.StrategyEntry("in this process", __name__, "Alone"))
-    monkeypatch.setattr(verbs, "parallelism", lambda spark: 1)
+    monkeypatch.setattr(counting_verbs, "parallelism", lambda spark: 1)
     edges = pa.table({"src": [1, 2, 3, 3], "dst": [2, 3, 1, 4]})
     with bigjoin.Graph(edges, spark=object()) as graph:
         found = graph.count("3-cycle", strategy="alone")
     assert (int(found), found.strategy) == (3, "alone")
-    with pytest.raises(BigjoinError, match="found by the shared strategy only"):
+    with pytest.raises(BigjoinError, match="found by the local and shared strategies only"):
         defaults.check_strategy("alone", factorized=True)
 
 

@@ -29,7 +29,7 @@ from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
 from bigjoin.index.writer import locked, verify
 from bigjoin.indexing import build_index
 from bigjoin.languages import parse
-from bigjoin.spark.count_here import count_here
+from bigjoin.local.threads import count_here
 from bigjoin.storage import storage_at
 from bigjoin.streaming.compaction import without_runs
 from bigjoin.streaming.output import WatchOutput

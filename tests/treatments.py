@@ -29,6 +29,7 @@ from bigjoin.index.writer import verify
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import BoundPlan, bind
 from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.sampled_join import SampledJoin
 from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.query import Query
@@ -141,6 +142,13 @@ def by_nests(question: Question, spelling: str) -> int:
     return sum(total(count_plan(part.plan.query, asked.index.statistics), asked.index, 2) for part in asked.parts)
 
 
+def by_samples(question: Question, spelling: str) -> int:
+    """The number of matches that a sample finds which leaves nothing out."""
+    samples = [SampledJoin(part).draw(np.random.default_rng(0), 1 << 12) for part in prepare(question, spelling).parts]
+    assert all(sample.weight == 1 for sample in samples)
+    return sum(sample.found for sample in samples)
+
+
 def by_factorized_loops(question: Question, spelling: str) -> list[tuple]:
     asked = prepare(question, spelling)
     return asked.gathered(lambda part: factorized(part.plan.query, asked.index, size=5, parts=2))
@@ -241,6 +249,21 @@ def on_spark(question: Question, spelling: str, strategy: str) -> list[tuple]:
     return rows
 
 
+def in_this_process(question: Question, spelling: str) -> list[tuple]:
+    """The rows of the strategy local, and their count: verbs as users call them, in three threads and without Spark."""
+    asked = prepare(question, spelling)
+    over = Graph.open(asked.index.path) if question.source.is_graph else relations_of(question.source)
+    options: dict[str, Any] = {"strategy": "local", "workers": 3}
+    with mock.patch.object(loops, "load", interpreted):
+        number = over.count(asked.query, **options)
+        assert over.exists(asked.query, **options) == (number > 0)
+        if not asked.query.head:
+            return [()] * number
+        found = over.arrow(asked.query, **options).read_all()  # the query of a motif, whose rows are otherwise structs
+    assert number == len(found)
+    return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+
 # Epochs
 
 
@@ -287,6 +310,14 @@ def count_by_batches(index: Index, query: Query) -> int:
     """The number of matches with which a watch begins."""
     found = [bind(plan(part), index) for part in meaning(query, index.statistics)]
     return sum(GenericJoin(bound, counting=True).count([bound.seed.positions]) for bound in found)
+
+
+def epochs_in_this_process(question: Question, spelling: str) -> Iterator[Applied]:
+    graph = Graph.open(index_again(question.source).path)
+    for epoch in question.epochs:
+        with mock.patch.object(loops, "load", interpreted):
+            done = graph.apply(epoch.updates.arrow, spelling, order=question.order, strategy="local", **question.options)
+        yield applied(done, listing=True)
 
 
 def epochs_on_spark(question: Question, spelling: str, strategy: str) -> Iterator[Applied]:
@@ -398,6 +429,7 @@ TREATMENTS: dict[str, Treatment] = {
     "batches-7": Treatment(partial(by_batches, batch_size=7, parts=4)),
     "compiled": Treatment(by_loops),
     "nests": Treatment(by_nests, counts_matches),
+    "samples": Treatment(by_samples, counts_matches),
     "factorized": Treatment(by_factorized_loops, lists_all),
     "partitioned-1": _cluster(Simulated, 1, batch_size=64, enough=32),
     "partitioned-7": _cluster(Simulated, 7, batch_size=3, enough=0),
@@ -407,6 +439,7 @@ TREATMENTS: dict[str, Treatment] = {
     "balanced-7": _cluster(Balanced, 7, batch_size=4),
     "epochs": Treatment(as_epochs, can_be_replayed),
     "from-disk": Treatment(from_disk),
+    "local": Treatment(in_this_process),
     "machine-code": Treatment(by_machine_code, sampled="machine-code"),
     **{f"spark-{name}": Treatment(partial(on_spark, strategy=name), sampled="spark") for name in STRATEGIES},
 }
@@ -418,6 +451,7 @@ EPOCH_TREATMENTS: dict[str, Treatment] = {
     "compiled": Treatment(partial(epochs_by_monitor, execution=Execution.COMPILED)),
     "nests": Treatment(partial(epochs_by_monitor, execution=Execution.COMPILED, listing=False)),
     "from-disk": Treatment(partial(epochs_by_monitor, execution=Execution.BATCHED, reopened=True)),
+    "local": Treatment(epochs_in_this_process, has_no_window),
     **{
         f"spark-{name}": Treatment(partial(epochs_on_spark, strategy=name), has_no_window, sampled="spark")
         for name in STRATEGIES

@@ -17,6 +17,13 @@ def count_triangles(graph: bj.Graph, strategy: bj.StrategyName = "auto") -> bj.C
     return graph.count("triangle", unique=True, strategy=strategy, workers=2)
 
 
+def triangles_at(graph: bj.Graph, vertex: int) -> int:
+    groups: DataFrame = graph.count("triangle", unique=True, by="a1")
+    pairs: DataFrame = graph.count("triangle", unique=True, by=("a1", "a2"))
+    found = groups.where(groups.a1 == vertex).collect()
+    return int(found[0]["count"]) if pairs.count() else 0
+
+
 def explain(graph: bj.Graph | bj.Relations) -> str:
     explanation: bj.Explanation = graph.explain("q(a, b) := edge(a, b)")
     return explanation
@@ -50,6 +57,7 @@ def main(folder: Path) -> list[str]:
         found = count_triangles(graph)
         lines.append(f"{found + 0} triangles by {found.strategy}, in {found.stats['rounds']} round")
         lines.append(str(graph.find("triangle", unique=True).count()))
+        lines.append(f"{triangles_at(graph, 3)} at vertex 3")
         lines.append(explain(graph).splitlines()[0])
         changed = pa.table({"src": [2], "dst": [4], "op": ["+"]})
         epoch = watch_once(graph, changed, {"triangles": "triangle"})

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bigjoin.compiled.loops import Counting
 from bigjoin.index.directory import Index
+from bigjoin.index.overlay import AskedIndex
 from bigjoin.index.trie import Codes
 from bigjoin.joins.bind import BoundStep, bind
 from bigjoin.joins.extender import BoundExtender
@@ -18,7 +19,7 @@ from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 
 
-def count_alone(plan: CountPlan, index: Index) -> tuple[int, int]:
+def count_alone(plan: CountPlan, index: AskedIndex) -> tuple[int, int]:
     """Count as a task does that has all of the seeds, and return beside the count how many values loops went through."""
     total = built = 0
     for term in plan.terms:

@@ -62,9 +62,17 @@ def bench(
       batches      memory under the partitioned strategy, by B'
       batches-cliques   the same for 4-cliques
       workers      what each of 1 to 224 workers holds and receives
+      groups       triangles by vertex and by edge, compared with networkit and Spark SQL
+      groups-cycles     4-cycles by edge, compared with Spark SQL
+      seeds        what 1 to 100,000 vertices reach: candidates and times
+      estimates    how often intervals hold the count, how wide they are, and what they cost
       shares       copies in one round (Shares, Hypercube), compared with prefixes in rounds
+      cliques      cliques of 4 to 7 vertices and houses: sets as bits, compared with lists
+      cliques-directed  the same for directed cliques
+      planning     processor seconds from a query to its plan, of small and of very large queries
       triangles-stored  cliques and houses with symmetries, without, and with stored triangles
       cold         a whole command, compared with starting Spark
+      shell        questions from a shell, compared with DuckDB and Kuzu
       cost         one thread without Spark, compared with Spark
       write        writing matches to Parquet, compared with pyarrow
       updates      counts maintained over epochs of 100,000 updates, compared with a no-op

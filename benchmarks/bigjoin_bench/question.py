@@ -9,6 +9,12 @@ from typing import Any
 JOIN, DISTINCT, UNIQUE = "join", "distinct", "unique"
 """The meanings that a count may have."""
 
+FIRST_ROWS, ROWS_ASKED = "first 100 rows", 100
+"""A question for rows, of which a few are wanted."""
+
+BY_VERTEX, BY_EDGE = "by vertex", "by edge"
+"""What unique matches may be grouped by."""
+
 
 @dataclass(frozen=True)
 class Input:

@@ -17,10 +17,16 @@ from bigjoin.errors import (
     GeneratorError,
     IndexFormatError,
     LostError,
+    NeedsSparkError,
     OptionError,
     OutputError,
+    QueryCancelledError,
     QueryError,
+    QueryMemoryError,
+    QueryTimeoutError,
     ReadingWarning,
+    RowLimitError,
+    RowsWarning,
     SessionError,
     SourceError,
     UnknownQueryError,
@@ -28,9 +34,11 @@ from bigjoin.errors import (
 
 if TYPE_CHECKING:
     from bigjoin.answers import Count, Explanation
+    from bigjoin.data_source import register
+    from bigjoin.estimates import Estimate
     from bigjoin.graph import Graph
     from bigjoin.indexing import build_index
-    from bigjoin.relations import Relations, join
+    from bigjoin.relations import Relations, join, sql
     from bigjoin.streaming.batches import StreamError
     from bigjoin.streaming.epoch import Epoch
 
@@ -40,16 +48,23 @@ __all__ = [
     "Count",
     "DisconnectedError",
     "Epoch",
+    "Estimate",
     "Explanation",
     "GeneratorError",
     "Graph",
     "IndexFormatError",
     "LostError",
+    "NeedsSparkError",
     "OptionError",
     "OutputError",
+    "QueryCancelledError",
     "QueryError",
+    "QueryMemoryError",
+    "QueryTimeoutError",
     "ReadingWarning",
     "Relations",
+    "RowLimitError",
+    "RowsWarning",
     "SessionError",
     "SourceError",
     "StrategyName",
@@ -58,17 +73,22 @@ __all__ = [
     "__version__",
     "build_index",
     "join",
+    "register",
+    "sql",
 ]
 
 _IMPORTED_ON_USE = {
     "Count": "bigjoin.answers",
     "Epoch": "bigjoin.streaming.epoch",
+    "Estimate": "bigjoin.estimates",
     "Explanation": "bigjoin.answers",
     "Graph": "bigjoin.graph",
     "Relations": "bigjoin.relations",
     "StreamError": "bigjoin.streaming.batches",
     "build_index": "bigjoin.indexing",
     "join": "bigjoin.relations",
+    "register": "bigjoin.data_source",
+    "sql": "bigjoin.relations",
 }
 """Names from modules that import Spark and numba: that takes a second, for which --help and errors should not wait."""
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from bigjoin.local.strategy import Ask, Outcome
 from bigjoin.planner.agm import agm_bound
 from bigjoin.query.statement import Statement
-from bigjoin.spark.strategy import Ask, Outcome
 
 
 class Count(int):
@@ -17,30 +17,35 @@ class Count(int):
 
     seconds: float
     strategy: str
+    why: str
+    """Why the strategy was chosen."""
     workers: int
     _ran: Outcome
     _asked: Ask
 
     @classmethod
-    def of(cls, ran: Outcome, asked: Ask, strategy: str, seconds: float) -> Count:
+    def of(cls, ran: Outcome, asked: Ask, strategy: str, seconds: float, why: str) -> Count:
         """Return the count of a run, with its figures."""
         count = cls(ran.matches)
         count._ran, count._asked = ran, asked
-        count.strategy, count.workers, count.seconds = strategy, ran.workers, seconds
+        count.strategy, count.why, count.workers, count.seconds = strategy, why, ran.workers, seconds
         return count
 
     def cut(self, statement: Statement) -> Count:
         """Return what SKIP and LIMIT of a statement leave of it."""
         left = statement.cut(self)
         ran = self._ran if left == self else replace(self._ran, matches=left)
-        return Count.of(ran, self._asked, self.strategy, self.seconds)
+        return Count.of(ran, self._asked, self.strategy, self.seconds, self.why)
 
     @cached_property
     def stats(self) -> dict[str, Any]:
         """The rounds, steps, memory and seconds of the run, the tuples that workers hold, and the AGM bound."""
         tuples = self._ran.index_tuples()
         held = {"max": int(tuples.max()), "mean": float(tuples.mean())}
-        return {**self._ran.stats, "index_tuples": held, "agm": agm_bound(self._asked.query, self._asked.index.statistics)}
+        agm = sum(agm_bound(query, self._asked.index.statistics) for query in self._asked.queries)
+        stats = {**self._ran.stats, "index_tuples": held, "agm": agm}
+        seeds = self._asked.seeds
+        return {**stats, "seeds": seeds} if seeds else stats
 
 
 class Explanation(str):
@@ -68,7 +73,8 @@ def added(counts: Sequence[Count]) -> Count:
     stats["seconds"] = {part: sum(one["seconds"][part] for one in figures) for part in ("plan", "run")}
     stats["steps"] = [step for one in figures for step in one["steps"]]
     first, seconds = counts[0], sum(count.seconds for count in counts)
-    return Count.of(replace(first._ran, matches=sum(counts), stats=stats), first._asked, first.strategy, seconds)
+    ran = replace(first._ran, matches=sum(counts), stats=stats)
+    return Count.of(ran, first._asked, first.strategy, seconds, first.why)
 
 
 def _known(figure: float | None) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Final, Literal, TypedDict
 
 from bigjoin.errors import BigjoinError, did_you_mean
 
-StrategyName = Literal["auto", "shared", "partitioned", "heavy-light", "balanced"]
+StrategyName = Literal["auto", "local", "shared", "partitioned", "heavy-light", "balanced"]
 """Where the steps of a query run; `auto` chooses one of the others. For type checkers: everything else reads STRATEGIES."""
 
 
@@ -20,16 +21,30 @@ class StrategyEntry:
     class_name: str
     factorizes: bool = False
     """Whether it can find factorized matches."""
+    in_rounds: bool = False
+    """Whether workers own parts of the index, so that prefixes travel in rounds."""
 
+
+LOCAL: Final = "local"
+"""The strategy that needs no Spark."""
 
 STRATEGIES: dict[str, StrategyEntry] = {
+    LOCAL: StrategyEntry("threads of this process, without Spark", "bigjoin.local.threads", "Local", factorizes=True),
     "shared": StrategyEntry("every task maps the whole index", "bigjoin.spark.shared", "Shared", factorizes=True),
-    "partitioned": StrategyEntry("each worker owns a part, and prefixes travel", "bigjoin.spark.partitioned", "Partitioned"),
+    "partitioned": StrategyEntry(
+        "each worker owns a part, and prefixes travel", "bigjoin.spark.partitioned", "Partitioned", in_rounds=True
+    ),
     "heavy-light": StrategyEntry(
-        "partitioned, with the work of hubs spread over all workers", "bigjoin.spark.heavy_light", "HeavyLight"
+        "partitioned, with the work of hubs spread over all workers",
+        "bigjoin.spark.heavy_light",
+        "HeavyLight",
+        in_rounds=True,
     ),
     "balanced": StrategyEntry(
-        "all work is spread, so that every worker gets the same share under any skew", "bigjoin.spark.balanced", "Balanced"
+        "all work is spread, so that every worker gets the same share under any skew",
+        "bigjoin.spark.balanced",
+        "Balanced",
+        in_rounds=True,
     ),
 }
 """All strategies, by name. A new one is a file of its own and an entry here."""
@@ -48,6 +63,35 @@ class ListOptions(RunOptions):
 
     limit: int | None
     factorized: bool
+    sample: int | None
+    random_state: int | None
+    max_rows: int | None
+
+
+class Limits(TypedDict, total=False):
+    """What ends a query before its time, as keywords of every verb."""
+
+    timeout: float | None
+    memory: int | str | None
+    cancel: threading.Event | None
+
+
+def listing(
+    run: RunOptions,
+    *,
+    limit: int | None = None,
+    factorized: bool = False,
+    sample: int | None = None,
+    random_state: int | None = None,
+    max_rows: int | None = None,
+) -> ListOptions:
+    """Return the options of a verb that lists all matches, but for what is said."""
+    return ListOptions(limit=limit, factorized=factorized, sample=sample, random_state=random_state, max_rows=max_rows, **run)
+
+
+def run_of(options: ListOptions) -> RunOptions:
+    """Return how a verb runs that lists matches."""
+    return RunOptions(strategy=options["strategy"], workers=options["workers"], batch_size=options["batch_size"])
 
 
 BATCH_SIZE = 1 << 18
@@ -55,6 +99,9 @@ BATCH_SIZE = 1 << 18
 
 EXCHANGE_BATCH_SIZE = 1 << 21
 """B' where workers exchange prefixes: proposals alive in a worker. In larger batches more of them share a lookup."""
+
+MAX_WORKERS = 1 << 20
+"""The most tasks, or owners of keys: every task knows what each owner has."""
 
 MAX_BATCH_SIZE = 1 << 30
 """The largest B': a worker numbers its proposals by 32 bits."""
@@ -79,12 +126,31 @@ def check_strategy(strategy: str, *, factorized: bool = False) -> None:
         hint = did_you_mean(strategy, names) or f"choose one of {', '.join(names)}"
         raise BigjoinError(f"there is no strategy {strategy!r}; {hint}")
     if factorized and strategy != "auto" and not STRATEGIES[strategy].factorizes:
-        raise BigjoinError("factorized matches are found by the shared strategy only; leave one of the two out")
+        raise BigjoinError("factorized matches are found by the local and shared strategies only; leave one of the two out")
 
 
-def check_numbers(*, workers: int | None = None, batch_size: int | None = None, limit: int | None = None) -> None:
+def check_random_state(given: int | None) -> None:
+    """Refuse what is no seed of random numbers."""
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
+        raise BigjoinError(f"random_state is {given!r}; it must be a whole number, 0 or more")
+
+
+def check_numbers(
+    *,
+    workers: int | None = None,
+    batch_size: int | None = None,
+    limit: int | None = None,
+    sample: int | None = None,
+    max_rows: int | None = None,
+) -> None:
     """Refuse options that are not whole numbers or are out of range."""
-    ranges = {"workers": (workers, 1, None), "batch_size": (batch_size, 1, MAX_BATCH_SIZE), "limit": (limit, 0, None)}
+    ranges = {
+        "workers": (workers, 1, MAX_WORKERS),
+        "batch_size": (batch_size, 1, MAX_BATCH_SIZE),
+        "limit": (limit, 0, None),
+        "sample": (sample, 0, None),
+        "max_rows": (max_rows, 0, None),
+    }
     for name, (value, least, most) in ranges.items():
         if value is None:
             continue

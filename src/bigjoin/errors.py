@@ -8,12 +8,18 @@ BigjoinError
 ├── IndexFormatError       a directory that is not an index, or is damaged, locked, or of a newer format
 ├── GeneratorError         parameters from which no graph can be generated
 ├── OutputError            a result or an index that cannot be written
+├── RowLimitError          a result with more rows than max_rows allows
 ├── OptionError            a keyword that a function does not have (a TypeError, too)
 ├── SessionError           Spark cannot start: Java is missing or too old, or the master does not answer
+├── NeedsSparkError        a question that only Spark can answer, and the strategy is local
 ├── LostError              a process of Spark ended in the middle of its work
+├── QueryTimeoutError      a query took longer than its timeout
+├── QueryMemoryError       a query took, or would take, more memory than it may
+├── QueryCancelledError    a query was cancelled while it ran
 └── StreamError            a watch ended with one of these errors (defined in streaming/batches.py, because it is Spark's too)
 
-`ReadingWarning` is no error: a source was read in a way that its columns or its first line only suggest.
+`ReadingWarning` is no error: a source was read in a way that its columns or its first line only suggest. `RowsWarning` is none
+either: a result is about to have very many rows.
 
 `WrongFieldError` (index/typed_json.py) is internal: readers of an index turn it into an IndexFormatError that names the index.
 
@@ -123,6 +129,10 @@ class OutputError(BigjoinError):
     """A result or an index that cannot be written to its target."""
 
 
+class RowLimitError(BigjoinError):
+    """A result with more rows than `max_rows` allows."""
+
+
 class OptionError(BigjoinError, TypeError):
     """A keyword that a function does not have."""
 
@@ -131,20 +141,48 @@ class SessionError(BigjoinError):
     """Spark cannot start: Java is missing or too old, or the master does not answer."""
 
 
+class NeedsSparkError(BigjoinError):
+    """A question that only Spark can answer, and the strategy is local."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is Spark's work: leave out the strategy local, or use another")
+
+
 class LostError(BigjoinError):
     """A process of Spark that ended in the middle of its work."""
+
+
+class QueryTimeoutError(BigjoinError):
+    """A query that took longer than its timeout, and was stopped."""
+
+
+class QueryMemoryError(BigjoinError):
+    """A query that took more memory than it may, and was stopped, or that would have, and was refused."""
+
+
+class QueryCancelledError(BigjoinError):
+    """A query that was cancelled from another thread, and stopped."""
 
 
 class ReadingWarning(UserWarning):
     """Columns that were taken by their position, or a first line that might be a header and might not."""
 
 
+class RowsWarning(UserWarning):
+    """A result that is about to have very many rows."""
+
+
 def warn_of_reading(message: str) -> None:
     """Warn how a source was read, at the line of the program that asked for it."""
+    warn_caller(message, ReadingWarning)
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the program that called bigjoin."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("bigjoin", "contextlib"):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, ReadingWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def reason(error: OSError) -> str:

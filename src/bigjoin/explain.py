@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import log2
 from textwrap import indent
 from typing import Any
 
-from bigjoin.languages.translate import as_rule, assumed_for
-from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan
+from bigjoin.errors import QueryError
+from bigjoin.languages.translate import as_rule, assumed_for, becomes
+from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan, plan_tree
 from bigjoin.planner.agm import agm_bound, cover_number, packing_number
 from bigjoin.planner.draft import Draft
 from bigjoin.query.delta import DeltaPlan
+from bigjoin.query.expressions import attributes_of
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
+from bigjoin.query.seeds import Seeds
 from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statement import Statement
 from bigjoin.query.statistics import Statistics
-from bigjoin.query.terms import attribute_of
 
 
 def explain(
@@ -28,13 +31,20 @@ def explain(
     delta: bool = False,
     strategy: str | None = None,
     stats: dict[str, Any] | None = None,
+    held: Mapping[str, int] | None = None,
 ) -> str:
-    """Return the explanation of a statement and of its delta queries; without statistics, a mid-sized graph is assumed."""
+    """Return the explanation of a statement and of its delta queries; without statistics, a mid-sized graph is assumed.
+
+    `held` says how many tuples of seeds the source has, by their relation.
+    """
     asked = Statement.of(statement) if isinstance(statement, Query) else statement
+    if asked.unread is not None:
+        hint = "name a SOURCE, or the tables with --relation NAME=PATH"
+        raise QueryError("what a SELECT means depends on its tables", hint=hint)
     assumed = assumed_for(asked, symmetric=undirected)
     known = statistics or assumed
     explained = [
-        _explain(block.query, known, delta=delta, strategy=strategy, is_known=statistics is not None)
+        _explain(block.query, known, held or {}, delta=delta, strategy=strategy, is_known=statistics is not None)
         for block in asked.everything
     ]
     text = "\n\n".join([*_translation(asked, known), *explained])
@@ -43,8 +53,9 @@ def explain(
 
 def _translation(statement: Statement, statistics: Statistics) -> list[str]:
     """Return a text in another language, and what it means: rules, and what becomes of their rows."""
-    if statement.language not in ("motif", "cypher"):
-        return []
+    if statement.language not in ("motif", "cypher", "sql"):
+        rows = becomes(statement) if statement.grouping is not None or statement.order or statement.limit is not None else []
+        return ["\n".join(["the rows below become", *(f"  {line}" for line in rows)])] if rows else []
     return [
         "\n".join(
             [" ".join(statement.text.split()), "means", *(f"  {line}" for line in as_rule(statement, statistics).splitlines())]
@@ -52,10 +63,14 @@ def _translation(statement: Statement, statistics: Statistics) -> list[str]:
     ]
 
 
-def _explain(query: Query, known: Statistics, *, delta: bool, strategy: str | None, is_known: bool) -> str:
+def _explain(
+    query: Query, known: Statistics, held: Mapping[str, int], *, delta: bool, strategy: str | None, is_known: bool
+) -> str:
     """Return the explanation of one query; its sizes, if these are known and not assumed."""
     parts = meaning(query, known)
-    read = {atom.read: atom for atom in parts[0].query.positive}
+    given = [one for one in parts[0].given if one.rows_of is None]
+    seeds = {one.relation for one in given}
+    read = {atom.read: atom for atom in parts[0].query.positive if atom.relation not in seeds}
     read_as = spelled_out(query, known)
     lines = [str(read_as[0] if len(read_as) == 1 else query), "", f"matches: {_matches(query)}"]
     if any(known.of(atom).symmetric for atom in read.values()):
@@ -64,9 +79,10 @@ def _explain(query: Query, known: Statistics, *, delta: bool, strategy: str | No
         lines += ["", f"part {number} of {len(parts)}: {part.query}"] if len(parts) > 1 else []
         chosen = plan(part)
         lines += [*_rewriting(part, chosen), "", str(chosen), "", "a count is", indent(str(count_plan(part)), "  ")]
-        if not (query.projects or query.optional):
+        if len(parts) == 1 and not (query.projects or query.optional):
             lines += ["", _factorized(part)]
         lines += ["", *_delta(part)] if delta else []
+    lines += _sharing(parts, strategy)
     if any("code(" in line for line in lines):
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
     if is_known:
@@ -77,13 +93,36 @@ def _explain(query: Query, known: Statistics, *, delta: bool, strategy: str | No
             sizes = ", ".join(f"{known.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
             name = f"{atom.read}" + " with edge ids" * (relation is not known.relation(atom))
             lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
+        lines += [_seeds(one.relation, one.seeds, held.get(one.relation, one.seeds.tuples)) for one in given]
         what = "bindings of what must hold" if query.optional else "matches"
-        lines.append(f"AGM bound: {agm_bound(query, known):,.0f} {what} at most")
-    cover, packing = cover_number(parts[0].query), packing_number(parts[0].query)
+        bound = agm_bound(query, known) if query.optional else sum(agm_bound(read, known) for read in read_as)
+        lines.append(f"AGM bound: {bound:,.0f} {what} at most")
+    largest = max(parts, key=lambda part: len(part.query.positive)).query
+    cover, packing = cover_number(largest), packing_number(largest)
     lines.append(f"fractional edge cover number {cover:g}, edge packing number {packing:g}")
     if strategy is not None:
         lines.append(f"strategy: {strategy}")
     return "\n".join(lines)
+
+
+def _sharing(parts: Sequence[Draft], strategy: str | None) -> list[str]:
+    """Say which of the prefixes that queries of a sum begin with are explored once, and by which strategy."""
+    trees = {"found": plan_tree(parts, counting=False), "counted": plan_tree(parts, counting=True)}
+    together = [what for what, tree in trees.items() if tree is not None]
+    if not together:
+        return []
+    if strategy is not None and not strategy.startswith("shared"):
+        return ["", "parts are answered one after the other: only the strategy shared explores what they begin with once"]
+    lines = ["", f"under the strategy shared, parts are {' and '.join(together)} together, what they begin with once:"]
+    for tree in dict.fromkeys(tree for tree in trees.values() if tree is not None):
+        lines.append(indent(str(tree), "  "))
+    return lines
+
+
+def _seeds(name: str, seeds: Seeds, held: int) -> str:
+    """Say how many seeds there are, and how many of them the source has."""
+    what = ("id" if len(seeds.attributes) == 1 else "tuple") + "s" * (seeds.tuples != 1)
+    return f"{name}: {seeds.tuples:,} {what}" + f", of which the source has {held:,}" * (held < seeds.tuples)
 
 
 def _matches(query: Query) -> str:
@@ -98,7 +137,7 @@ def _factorized(part: Draft) -> str:
     """Return which columns of factorized matches are lists: that follows from the query alone."""
     tails = factorized_plan(part).tails
     terms = zip(part.query.columns, part.query.head, strict=True)
-    columns = (f"list of {name}" if attribute_of(term) in tails else name for name, term in terms)
+    columns = (f"list of {name}" if set(attributes_of(term)) & set(tails) else name for name, term in terms)
     return f"factorized, a row has {', '.join(columns)}"
 
 

@@ -10,32 +10,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import RunOptions, StrategyName, check_numbers, check_strategy
+from bigjoin.defaults import LOCAL, RunOptions, StrategyName, check_numbers, check_strategy
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.indexing import build_index, edges_and_vertices, run_for, undirected_copy
 from bigjoin.languages import Flags, Text, only_query, read
-from bigjoin.materialize import check_definitions, materialize
+from bigjoin.local.threads import count_here, is_small
 from bigjoin.planner import meaning
 from bigjoin.query.query import Query
+from bigjoin.query.statement import Statement
 from bigjoin.signatures import with_known_keywords
-from bigjoin.spark.count_here import count_here, is_small
 from bigjoin.spark.failures import with_plain_errors
-from bigjoin.spark.session import scratch_directory
-from bigjoin.spark.sources import TableLike, given_rows
-from bigjoin.streaming.batches import Batches, KnownCounts, check_checkpoint, with_plain_failure
-from bigjoin.streaming.compaction import compact_in_place, without_runs
-from bigjoin.streaming.epoch import Epoch
-from bigjoin.streaming.monitor import Monitor, Observer
-from bigjoin.streaming.update_files import read_file
-from bigjoin.streaming.watched import Watchable, Watched, watchable
-from bigjoin.streaming.window import Window
+from bigjoin.storage.scratch import scratch_directory
 from bigjoin.verbs import Verbs
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # most programs neither build an index nor change it, and what does that takes a while to import
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from bigjoin.spark.sources import TableLike
+    from bigjoin.streaming.epoch import Epoch
+    from bigjoin.streaming.monitor import Monitor, Observer
+    from bigjoin.streaming.watched import Watchable, Watched
+    from bigjoin.streaming.window import Window
 
 
 class Graph(Verbs):
@@ -80,6 +77,8 @@ class Graph(Verbs):
         drop_nulls: bool = False,
         spark: SparkSession | None = None,
     ) -> None:
+        from bigjoin.indexing import build_index, edges_and_vertices
+
         if tables:
             edges, vertices = edges_and_vertices(edges, tables, vertices)
         given = (*(edges.values() if isinstance(edges, Mapping) else (edges,)), vertices)
@@ -115,10 +114,15 @@ class Graph(Verbs):
         index = Index.open(Path(path).absolute(), verify=verify)
         if VERTEX not in index.manifest.domains:
             raise IndexFormatError(f"the index {path} is not that of a graph: it has no domain {VERTEX!r}")
-        return cls._over(check_definitions(index), spark=spark)
+        if any(entry.definition is not None for entry in index.manifest.relations.values()):
+            from bigjoin.materialize import check_definitions
+
+            check_definitions(index)
+        return cls.over(index, spark=spark)
 
     @classmethod
-    def _over(cls, index: Index, *, spark: SparkSession | None, scratch: Path | None = None) -> Graph:
+    def over(cls, index: Index, *, spark: SparkSession | None = None, scratch: Path | None = None) -> Graph:
+        """Return the graph of an open index; a scratch folder that holds it is the graph's own."""
         graph = cls.__new__(cls)
         graph._spark, graph._scratch, graph.index = spark, scratch, index
         return graph
@@ -127,10 +131,24 @@ class Graph(Verbs):
         del query  # one index serves all queries of a graph
         return self._without_runs()
 
+    def _complete(self, statement: Statement) -> Statement:
+        from bigjoin.languages.sql_meaning import meaning_of
+        from bigjoin.sql_graph import GraphTables
+
+        return meaning_of(statement.unread, statement.text, GraphTables(self._without_runs()), "select")
+
     def _without_runs(self) -> Index:
         """Return the index with its runs compacted: in place if it can be written, otherwise in a copy, which is kept."""
+        with self._lock:
+            return self._compact()
+
+    def _compact(self) -> Index:
         if self._is_watched:
             self.index = Index.open(self.index.path, verify=self.index.verifies)
+        if not self.index.runs:
+            return self.index
+        from bigjoin.streaming.compaction import without_runs
+
         identity = self.index.manifest.identity
         if self._compacted is None or self._compacted[0] != identity:
             live = None if self._monitor is None else self._monitor[1].live
@@ -144,7 +162,7 @@ class Graph(Verbs):
 
     def on(self, spark: SparkSession) -> Graph:
         """Return a copy of the graph whose queries run in another session; this graph still owns the files."""
-        return self._over(self.index, spark=spark)
+        return self.over(self.index, spark=spark)
 
     @property
     def directed(self) -> bool:
@@ -178,8 +196,10 @@ class Graph(Verbs):
         """Return the undirected graph: without loops, and with each edge in both directions."""
         if not self.directed:
             return self
+        from bigjoin.indexing import undirected_copy
+
         scratch = scratch_directory("graph")
-        return self._over(undirected_copy(self._without_runs(), scratch / "index"), spark=self._spark, scratch=scratch)
+        return self.over(undirected_copy(self._without_runs(), scratch / "index"), spark=self._spark, scratch=scratch)
 
     @with_known_keywords(flags=Flags)
     @with_plain_errors()
@@ -190,10 +210,15 @@ class Graph(Verbs):
         only, without filters or flags, plans use it automatically wherever it can replace several of a query's atoms. It
         belongs to this index: one that is built again starts without it.
         """
+        from bigjoin.indexing import run_for
+        from bigjoin.materialize import materialize
+        from bigjoin.streaming.compaction import compact_in_place
+
         asked = only_query(read(query, **flags))
-        self.index = compact_in_place(self.index)
-        self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
-        return self.index.statistics.relations[name].tuples
+        with self._lock:
+            self.index = compact_in_place(self.index)
+            self.index = materialize(self.index, {name: asked}, run_for(self.index, lambda: self.spark))
+            return self.index.statistics.relations[name].tuples
 
     @with_known_keywords(flags=Flags)
     @with_plain_errors()
@@ -217,18 +242,21 @@ class Graph(Verbs):
         the counts. Pass the same queries with every epoch: one that the previous epoch did not have is counted from scratch.
         Updates and queries may be given in either order, but of two strings the first is the path of the updates.
         """
+        from bigjoin.streaming.watched import watchable
+
         rows, asked = _updates_and_queries(updates, queries)
         watched = watchable(asked, flags, listing=listing)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         key = ({name: (str(one.query), one.listing) for name, one in watched.items()}, order, run)
-        if self._monitor is None or self._monitor[0] != key:
-            self._monitor = key, monitor_of(self, watched, run, order=order)
-        monitor = self._monitor[1]
-        epoch = monitor.apply(_table(rows, self.index))
-        assert epoch is not None
-        assert monitor.live is not None
-        self.index = monitor.live.index
-        return epoch
+        with self._lock:  # an epoch is one thread's, and the next one begins with the index that it leaves
+            if self._monitor is None or self._monitor[0] != key:
+                self._monitor = key, monitor_of(self, watched, run, order=order)
+            monitor = self._monitor[1]
+            epoch = monitor.apply(_table(rows, self.index))
+            assert epoch is not None
+            assert monitor.live is not None
+            self.index = monitor.live.index
+            return epoch
 
     @with_known_keywords(flags=Flags)
     @with_plain_errors()
@@ -262,6 +290,10 @@ class Graph(Verbs):
         `trigger`. `adopt` accepts a checkpoint that the index was not watched with before. Queries and updates may be given in
         either order.
         """
+        from bigjoin.streaming.batches import Batches, KnownCounts, check_checkpoint, with_plain_failure
+        from bigjoin.streaming.watched import watchable
+        from bigjoin.streaming.window import Window
+
         rows, asked = _updates_and_queries(updates, queries)
         if not hasattr(rows, "writeStream"):
             raise BigjoinError(f"updates is a {type(rows).__name__}; give a streaming DataFrame")
@@ -296,7 +328,7 @@ class Graph(Verbs):
     @with_plain_errors()
     def _counted(self, index: Index, query: Query, spark: Callable[[], SparkSession]) -> int:
         """Return the number of matches of a query in an index of this graph, without Spark if the index is small."""
-        return count_here(index, query) if is_small(index) else int(self._over(index, spark=spark()).count(query))
+        return count_here(index, query) if is_small(index) else int(self.over(index, spark=spark()).count(query))
 
     def _strategy_for_updates(self, strategy: StrategyName, watched: Mapping[str, Watched], workers: int | None) -> str:
         """Return the strategy of delta queries: that of the first query, since delta queries take the same steps."""
@@ -307,7 +339,11 @@ class Graph(Verbs):
         return self._choose(meaning(first, self.index.base.statistics)[0], self.index.base, strategy, workers=workers)[0]
 
     def close(self) -> None:
-        """Remove the files of results and the scratch index, if there is one. Frames from `find` cannot be read afterwards."""
+        """Remove the files of results and the scratch index, if there is one, and stop the queries that other threads run.
+
+        Frames from `find` cannot be read afterwards.
+        """
+        self._running.stop("the graph was closed while this query ran: make it again")
         self._results.free()
         for folder in (self._scratch, None if self._compacted is None else self._compacted[1].path.parent):
             if folder is not None:
@@ -333,13 +369,15 @@ def monitor_of(
     spark: Callable[[], SparkSession] | None = None,
 ) -> Monitor:
     """Return the monitor of queries over a graph's index; `spark` is called only if a session is needed."""
+    from bigjoin.streaming.monitor import Monitor
+
     check_numbers(workers=run["workers"], batch_size=run["batch_size"])
     session = spark or (lambda: graph.spark)
     return Monitor(
         graph.index.path.absolute(),
         watched,
         spark=session,
-        initial=partial(graph._counted, spark=session),
+        initial=count_here if run["strategy"] == LOCAL else partial(graph._counted, spark=session),
         output=output,
         order=order,
         window=window,
@@ -364,7 +402,11 @@ def _table(updates: TableLike, index: Index) -> pa.Table:
     """Return updates of a graph as an Arrow table."""
     if updates is None:
         raise BigjoinError("there are no updates: give a DataFrame, an Arrow table, a pandas frame or a path")
+    from bigjoin.spark.sources import given_rows
+
     rows = given_rows(updates, "updates", None)
     if isinstance(rows, str):
+        from bigjoin.streaming.update_files import read_file
+
         return read_file(Path(rows), index)
     return rows if isinstance(rows, pa.Table) else rows.toArrow()

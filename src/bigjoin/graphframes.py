@@ -30,7 +30,7 @@ from bigjoin.query.terms import Property, Term
 from bigjoin.rows import Rows
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.read import can_be_property, quoted
-from bigjoin.spark.session import scratch_directory
+from bigjoin.storage.scratch import scratch_directory
 
 ID, SRC, DST, EDGE_NAME = "id", "src", "dst", "edge"
 MEMBER, DISTINCT_ROW = "member", "distinct_row"
@@ -98,9 +98,10 @@ class GraphFrame:
         """Return the matches of a motif as GraphFrames does: a struct column for each named element, in order."""
         if not isinstance(pattern, str):
             raise QueryError(f"the motif is of type {type(pattern).__name__}: give a text", hint=f"for example {MOTIF_EXAMPLE}")
-        if recognized(pattern.strip() or "(a)") == "cypher":
-            hint = "ask bj.Graph(edges, vertices=vertices), which takes Cypher too"
-            raise QueryError("this is Cypher, and a GraphFrame takes motifs", hint=hint)
+        language = {"cypher": "Cypher", "sql": "SQL"}.get(recognized(pattern.strip() or "(a)"))
+        if language is not None:
+            hint = f"ask bj.Graph(edges, vertices=vertices), which takes {language} too"
+            raise QueryError(f"this is {language}, and a GraphFrame takes motifs", hint=hint)
         if not pattern.strip(" \t\r\n;"):
             return self._vertices.sparkSession.createDataFrame([], T.StructType([]))
         motif.parse(pattern)  # a mistake is told before anything is indexed
@@ -135,9 +136,8 @@ class GraphFrame:
             return self._vertices.withColumn("count", F.lit(0).cast("long"))
         with Graph(ends, vertices=members.withColumn("label", F.lit(MEMBER)), directed=False) as graph:
             inside = "t(a, b, c) := edge(a, b), edge(a, c), edge(b, c), member(a), member(b), member(c)"
-            corners = graph.find(inside, unique=True, strategy=self._strategy)
-            found = corners.select(F.explode(F.array("a", "b", "c")).alias("_key")).groupBy("_key").count().persist()
-            found.count()
+            found = graph.count(inside, unique=True, by="a as _key", strategy=self._strategy).persist()
+            found.count()  # while the graph is open
         counted = self._vertices.join(found, key(self._vertices[ID]) == F.col("_key"), "left").drop("_key")
         return counted.withColumn("count", F.coalesce("count", F.lit(0)))
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from bigjoin.defaults import MAX_SHARDS, PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError, warn_of_reading
@@ -21,6 +21,7 @@ from bigjoin.index.writer import verify, writing
 from bigjoin.ingest.build import Blueprint, GraphRelation, build
 from bigjoin.ingest.copy import copy
 from bigjoin.ingest.files import decoded, open_files
+from bigjoin.ingest.held import can_hold
 from bigjoin.ingest.memory import TABLE, open_table
 from bigjoin.ingest.python_rows import is_columns, is_networkx, networkx_edges, networkx_vertices
 from bigjoin.ingest.scan import DistinctValues, Scan, ScannedChunk
@@ -32,11 +33,14 @@ from bigjoin.query.query import Query
 from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.failures import with_plain_errors
-from bigjoin.spark.read import frame_table, scan_frame
-from bigjoin.spark.session import common_directory, scratch_directory
-from bigjoin.spark.sources import Session, TableLike, column_names, read_rows, session_of
+from bigjoin.spark.session import common_directory
+from bigjoin.spark.sources import Session, TableLike, column_names, no_session, read_rows, session_of
 from bigjoin.spark.tasks import runner
+from bigjoin.storage.scratch import scratch_directory
 from bigjoin.streaming.compaction import without_runs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 MAX_BYTES_READ_HERE = 1 << 29
 """The types of a larger text file are learned in Spark's tasks."""
@@ -78,8 +82,8 @@ def build_index(
     label) becomes a relation. So does each value of the edges' column `types`, in addition to the relation of all edges.
     `parallel` keeps parallel edges apart even if they have no properties. The results of the queries in `materialized` are
     stored as relations of these names. `shards` is the number of workers that lists are dealt to, and `part_size` roughly how
-    many rows a task holds at once. If `edges` is the path of an index, that index is written again: with other shards, or
-    undirected.
+    many rows a task holds at once; if it is smaller than usual, edges are never all in memory. If `edges` is the path of an
+    index, that index is written again: with other shards, or undirected.
 
     `src`, `dst` and `id` say which columns hold the ids, by name or by position from 1. `columns` names the columns of files
     without a header, or selects columns. `header`, `delimiter` and `encoding` say what the lines of text files are. What is not
@@ -145,17 +149,23 @@ def build_index(
         blueprint = Blueprint(
             tuple(relations), of_vertices, labels, directed is not False, shards or 1, drop_nulls=drop_nulls, part=part_size
         )
-        is_small = blueprint.rows is not None and blueprint.rows <= MAX_ROWS_INDEXED_HERE
-        here = is_small or all(table.in_memory for table in blueprint.tables)
-        run = in_threads if here else runner(session_of(spark), share)
+        rows = blueprint.rows
+        holds = rows is not None and part_size >= PART_SIZE and can_hold(rows)
+        is_small = rows is not None and rows <= MAX_ROWS_INDEXED_HERE
+        here = holds or is_small or all(table.in_memory for table in blueprint.tables)
+        run = in_threads if here else _runner(spark, share)
 
         def scan_frames(scan: Scan) -> list[ScannedChunk]:
+            if not source.frames:
+                return []
+            from bigjoin.spark.read import scan_frame
+
             found = (
                 scan_frame(scan, blueprint.scanned(n), frame, blueprint.tables[n].schema) for n, frame in source.frames.items()
             )
             return [chunk for chunks in found for chunk in chunks]
 
-        return commit(partial(build, blueprint, run=run, scan_others=scan_frames, progress=progress), run)
+        return commit(partial(build, blueprint, run=run, holds=holds, scan_others=scan_frames, progress=progress), run)
 
 
 @dataclass
@@ -208,19 +218,21 @@ class _GraphSource:
             said.check_is_text(source)
         if isinstance(rows, pa.Table):
             return open_table(rows, kind, said, properties=properties)
+        from bigjoin.spark.read import frame_table
+
         table, self.frames[number] = frame_table(rows, source, kind, said, properties=properties)
         return table
 
     def _folder(self, *, large: bool) -> Path:
         """Return a folder for a decoded copy, which tasks read if it is large."""
-        self.scratch.append(
-            common_directory(session_of(self.spark), self.target, "decoded") if large else scratch_directory("decoded")
-        )
+        shared = large and self.spark is not no_session
+        folder = common_directory(session_of(self.spark), self.target, "decoded") if shared else scratch_directory("decoded")
+        self.scratch.append(folder)
         return self.scratch[-1]
 
     def _run(self, *, large: bool) -> StageRunner:
         """Return how to read all of a source: in Spark's tasks if it is large."""
-        return runner(session_of(self.spark)) if large else in_threads
+        return _runner(self.spark) if large else in_threads
 
     def types_of(self, whole: GraphRelation, column: str, number: int) -> list[GraphRelation]:
         """Return a relation for each value of a column of types."""
@@ -268,7 +280,12 @@ def _check_column(table: Table, column: str, purpose: str) -> None:
 def run_for(index: Index, spark: Session, share: Callable[[float], None] | None = None) -> StageRunner:
     """Return how to process all of an index: in Spark's tasks if it is large."""
     tuples = sum((relation.rows or relation).tuples for relation in index.statistics.relations.values())
-    return runner(session_of(spark), share) if tuples > MAX_ROWS_INDEXED_HERE else in_threads
+    return _runner(spark, share) if tuples > MAX_ROWS_INDEXED_HERE else in_threads
+
+
+def _runner(spark: Session, share: Callable[[float], None] | None = None) -> StageRunner:
+    """Return what executes the stages of a large index: Spark's tasks, or threads where there is no session."""
+    return in_threads if spark is no_session else runner(session_of(spark), share)
 
 
 def undirected_copy(index: Index, path: Path) -> Index:

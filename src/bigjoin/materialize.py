@@ -23,12 +23,13 @@ from bigjoin.index.manifest_file import read_manifest
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.writer import writing
 from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk, exchange_in
-from bigjoin.joins.executable import Range
+from bigjoin.joins.match_rows import Range
 from bigjoin.languages import parse
 from bigjoin.planner import plan
-from bigjoin.planner.isomorphism import renamings, shape_of
+from bigjoin.planner.isomorphism import shape_of
 from bigjoin.planner.order_attributes import components
 from bigjoin.planner.resolve_relations import resolve_relations
+from bigjoin.planner.symmetries import Symmetries
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
@@ -95,6 +96,8 @@ def check_queries(queries: Mapping[str, Query], statistics: Statistics | None = 
     relations = {} if statistics is None else statistics.relations
     for name, query in queries.items():
         check_name(name, [other for other, relation in relations.items() if not relation.materialized])
+        if any(atom.hops is not None for atom in query.atoms):
+            raise QueryError("a query with paths cannot be materialised", hint="write the atoms of one length")
         if query.optional:
             raise QueryError("a query with optional atoms cannot be materialised", hint="materialise what must hold")
         if not query.head or any(isinstance(term, Property) for term in query.head):
@@ -192,8 +195,8 @@ def _symmetries(query: Query, statistics: Statistics) -> list[tuple[int, ...]]:
     head = [str(attribute) for attribute in query.head]
     if len(head) > MAX_SYMMETRIC_COLUMNS:
         return [tuple(range(len(head)))]
-    shape = shape_of(query, statistics)
-    return sorted(tuple(head.index(names[a]) for a in head) for names in renamings(shape, shape))
+    symmetries = Symmetries(shape_of(query, statistics))
+    return sorted(tuple(head.index(names[a]) for a in head) for names in symmetries.all.elements())
 
 
 def check_definitions(index: Index) -> Index:

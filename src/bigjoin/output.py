@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bigjoin.errors import OutputError
-from bigjoin.joined_parquet import join_parquet
 from bigjoin.paths import check_local, check_parent
+from bigjoin.quota import quota
 from bigjoin.storage import storage_at
 
 SUFFIXES = (".parquet", ".csv", ".json", ".jsonl", ".ndjson")
@@ -54,6 +53,7 @@ def assemble(parts: list[Path], schema: pa.Schema, target: Path, folder: Path) -
         _join_parquet(parts, schema, whole)
     else:
         _join_text(parts, schema.names if target.suffix.lower() == ".csv" else None, whole)
+    quota().check()
     storage_at(folder.parent).move(f"{folder.name}/{target.name}", target.name)
 
 
@@ -63,14 +63,19 @@ def _join_text(parts: list[Path], header: Sequence[str] | None, whole: Path) -> 
             csv.writer(sink, lineterminator="\n").writerow(header)
     with whole.open("ab") as sink:
         for part in parts:
+            quota().check()
             with part.open("rb") as source:
                 shutil.copyfileobj(source, sink, 1 << 22)
 
 
 def _join_parquet(parts: list[Path], schema: pa.Schema, whole: Path) -> None:
     if not parts:
+        import pyarrow.parquet as pq
+
         pq.write_table(schema.empty_table(), whole)
     elif len(parts) == 1:
         parts[0].replace(whole)
     else:
+        from bigjoin.joined_parquet import join_parquet
+
         join_parquet(parts, whole)

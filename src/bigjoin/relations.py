@@ -5,20 +5,21 @@ bj.join("q(a,b,c) := r(a,b), s(b,c), t(c,a)", r=df1, s=df2, t=df3)
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.defaults import StrategyName
-from bigjoin.errors import BigjoinError, QueryError, SourceError, did_you_mean, warn_of_reading
+from bigjoin.defaults import ListOptions, StrategyName
+from bigjoin.errors import BigjoinError, OptionError, QueryError, SourceError, did_you_mean, warn_of_reading
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest_entries import ColumnOrder, ReadingEntry, check_name
 from bigjoin.index.manifest_file import is_index
@@ -28,19 +29,30 @@ from bigjoin.indexing import MAX_BYTES_READ_HERE, MAX_ROWS_INDEXED_HERE
 from bigjoin.ingest.files import decoded, named_apart, read_relation, relation_columns
 from bigjoin.ingest.relations import Domain, Encoded, encode
 from bigjoin.ingest.table import Table
+from bigjoin.languages import Flags, read, recognized
+from bigjoin.languages.sql_meaning import meaning_of
 from bigjoin.planner import count_plan, factorized_plan, meaning, plan
 from bigjoin.planner.draft import Draft
 from bigjoin.query.nest import nest_of
-from bigjoin.query.query import Atom, Query
+from bigjoin.query.paths import lengthened
+from bigjoin.query.query import Atom, Comparison, Query
+from bigjoin.query.seeds import SeedsLike
+from bigjoin.query.statement import Statement
 from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.failures import with_plain_errors
-from bigjoin.spark.read import frame_schema, read_frame, spool
-from bigjoin.spark.session import scratch_directory
-from bigjoin.spark.sources import TableLike, read_rows, session_of
+from bigjoin.spark.sources import TableLike, no_session, read_rows
 from bigjoin.spark.tasks import runner
+from bigjoin.sql_relations import RelationTables
+from bigjoin.storage.scratch import scratch_directory
 from bigjoin.streaming.compaction import without_runs
 from bigjoin.verbs import Verbs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SELECT = "select#"
+"""What the queries of a SELECT are called, with its number: no rule has such a name."""
 
 
 @with_plain_errors()
@@ -55,19 +67,25 @@ def join(
     where: str | None = None,
     deduplicate: bool = False,
     cross_product: bool = False,
+    seeds: SeedsLike = None,
     drop_nulls: bool = False,
+    timeout: float | None = None,
+    memory: int | str | None = None,
+    cancel: threading.Event | None = None,
     spark: SparkSession | None = None,
     **relations: TableLike,
 ) -> DataFrame:
     """Return the join that a rule describes, as a Spark DataFrame with a column for each attribute of its head.
 
     Relations are DataFrames, Arrow tables, pandas frames, paths of files or of an index, by the names that the rule gives them.
-    To ask several questions, or to count, make `Relations` of them.
+    To ask several questions, or to count, make `Relations` of them. `seeds` restricts attributes, as it does for `Graph.find`,
+    unless the rule has a relation of that name.
     """
+    if seeds is not None and any(atom.relation == "seeds" for block in read(query).everything for atom in block.query.atoms):
+        relations, seeds = {**relations, "seeds": seeds}, None
     options = {"limit": limit, "strategy": strategy, "workers": workers, "batch_size": batch_size, "where": where}
-    for name, given in options.items():
-        if hasattr(given, "mapInArrow") or hasattr(given, "columns"):
-            raise BigjoinError(f"{name!r} is an option of join: for a relation of that name, make Relations({{{name!r}: ...}})")
+    flags = {"deduplicate": deduplicate, "cross_product": cross_product, "drop_nulls": drop_nulls}
+    _check_keywords("join", {**options, **flags, "timeout": timeout, "memory": memory, "cancel": cancel}, relations)
     return Relations(relations, drop_nulls=drop_nulls, spark=spark).find(
         query,
         limit=limit,
@@ -77,7 +95,66 @@ def join(
         where=where,
         deduplicate=deduplicate,
         cross_product=cross_product,
+        seeds=seeds,
+        timeout=timeout,
+        memory=memory,
+        cancel=cancel,
     )
+
+
+@with_plain_errors()
+def sql(
+    text: str,
+    /,
+    *,
+    limit: int | None = None,
+    strategy: StrategyName = "auto",
+    workers: int | None = None,
+    batch_size: int | None = None,
+    cross_product: bool = False,
+    timeout: float | None = None,
+    memory: int | str | None = None,
+    cancel: threading.Event | None = None,
+    spark: SparkSession | None = None,
+    **relations: TableLike,
+) -> DataFrame:
+    """Return the rows of a SELECT as a Spark DataFrame: joins of any shape, worst-case optimally, in bag semantics.
+
+    Tables are DataFrames, Arrow tables, pandas frames or paths, by the names that the text gives them. To ask several
+    questions, or to count, make `Relations` of them.
+    """
+    options = {"limit": limit, "strategy": strategy, "workers": workers, "batch_size": batch_size}
+    flags = {"cross_product": cross_product}
+    _check_keywords("sql", {**options, **flags, "timeout": timeout, "memory": memory, "cancel": cancel}, relations)
+    for name in relations.keys() & (Flags.__annotations__.keys() | ListOptions.__annotations__.keys()):
+        if not re.search(rf"\b{name}\b", str(text), re.IGNORECASE):
+            raise OptionError(f"sql has no option {name!r}: write it in SQL, or make Relations and use their verbs")
+    if not isinstance(text, str) or recognized(text.strip()) != "sql":
+        raise QueryError("this is no SELECT", hint="for a rule, use bj.join; for a motif or Cypher, bj.Graph(edges).find")
+    found = Relations(relations, spark=spark)
+    return found.find(
+        text,
+        limit=limit,
+        strategy=strategy,
+        workers=workers,
+        batch_size=batch_size,
+        cross_product=cross_product,
+        timeout=timeout,
+        memory=memory,
+        cancel=cancel,
+    )
+
+
+def _check_keywords(function: str, options: Mapping[str, object], relations: Mapping[str, object]) -> None:
+    """Refuse a table as an option, and what can only be meant as an option as a table: both are keywords."""
+    for name, given in options.items():
+        if hasattr(given, "mapInArrow") or hasattr(given, "columns"):
+            hint = f"for a relation of that name, make Relations({{{name!r}: ...}})"
+            raise BigjoinError(f"{name!r} is an option of {function}: {hint}")
+    for name, given in relations.items():
+        if given is None or isinstance(given, bool | int | float):
+            hint = did_you_mean(name, options) or f"its options are {', '.join(options)}"
+            raise OptionError(f"{function} has no option {name!r}, and {given!r} is no table; {hint}")
 
 
 class Relations(Verbs):
@@ -119,6 +196,10 @@ class Relations(Verbs):
         self._opened: dict[str, Table | DataFrame] = {}
         self._spooled: dict[tuple[str, ...], Table] = {}
         self._encoded: dict[tuple[Domain, ...], _EncodedIndex] = {}
+        self._selects: dict[object, Statement] = {}
+        """What SELECTs mean, by their trees and the time zone."""
+        self._encoded_selects: dict[str, _EncodedIndex] = {}
+        """What the queries of SELECTs read, by the name that these queries have."""
         self._scratch, self._owns_scratch = scratch_directory("relations"), True
 
     def schema(self, name: str) -> pa.Schema:
@@ -126,7 +207,7 @@ class Relations(Verbs):
         if name not in self._opened:
             self._opened[name] = self._open(name)
         opened = self._opened[name]
-        schema = opened.schema if isinstance(opened, Table) else frame_schema(opened, f"the relation {name!r}")
+        schema = opened.schema if isinstance(opened, Table) else _frame_schema(opened, f"the relation {name!r}")
         if not len(schema):
             raise SourceError(f"the relation {name!r} has no columns")
         return named_apart(schema, f"the relation {name!r}")
@@ -145,7 +226,9 @@ class Relations(Verbs):
                 raise BigjoinError(f"{rows} is an index, which says itself what its columns are: leave out how it is read")
             return Table.of(_of_index(without_runs(Index.open(rows)), name), what)
         if isinstance(rows, str) and _is_large_parquet(Path(rows)):
-            rows = read_frame(session_of(self._spark), rows)[0]
+            from bigjoin.spark.read import read_frame
+
+            rows = read_frame(self.spark, rows)[0]
         if isinstance(rows, str):
             table, entry = read_relation(decoded(rows, said, lambda: self._scratch), said, lenient=lenient)
             self._readings[name] = entry
@@ -158,7 +241,7 @@ class Relations(Verbs):
             return Table.of(relation_columns(named_apart(rows, what), what, said)[0], what)
         if said.src is None and said.dst is None and said.columns is None:
             return rows
-        chosen = relation_columns(frame_schema(rows, what).empty_table(), what, said)[0].column_names
+        chosen = relation_columns(_frame_schema(rows, what).empty_table(), what, said)[0].column_names
         return rows.select(*(f"`{column.replace('`', '``')}`" for column in chosen))
 
     def _columns_of(self, name: str, columns: Sequence[str]) -> Table:
@@ -167,6 +250,8 @@ class Relations(Verbs):
         if isinstance(opened, Table):
             return opened.select(columns)
         if (name, *columns) not in self._spooled:
+            from bigjoin.spark.read import spool
+
             self._spooled[name, *columns] = spool(opened, columns, f"the relation {name!r}", self._scratch)
         return self._spooled[name, *columns]
 
@@ -174,12 +259,12 @@ class Relations(Verbs):
         """Return a copy of the relations whose queries run in another session; the files still belong to this one."""
         other = copy(self)
         other._spark, other._owns_scratch = spark, False
-        for kept_by_session in ("_strategies", "_results"):
-            other.__dict__.pop(kept_by_session, None)
+        other._begin()
         return other
 
     def close(self) -> None:
-        """Remove the scratch indices and results. Frames from `find` cannot be read afterwards."""
+        """Remove the scratch indices and results, and stop running queries. Frames from `find` cannot be read afterwards."""
+        self._running.stop("the relations were closed while this query ran: make them again")
         self._results.free()
         if self._owns_scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -190,16 +275,50 @@ class Relations(Verbs):
     def __repr__(self) -> str:
         return f"Relations({', '.join(self._rows)})"
 
+    def _complete(self, statement: Statement) -> Statement:
+        with self._lock:
+            asked = (statement.unread, self.zone)  # what a text means depends on the zone
+            if asked not in self._selects:
+                self._selects[asked] = self._select(statement)
+            return self._selects[asked]
+
+    def _select(self, statement: Statement) -> Statement:
+        """Return what a SELECT means for these relations, and keep the index that it is asked of."""
+        if self._drop_nulls:
+            raise BigjoinError("drop_nulls is not for SQL, which says itself what becomes of NULLs: leave it out")
+
+        def columns(name: str) -> dict[str, str]:
+            return {field.name: str(field.type) for field in self.schema(name)}
+
+        tables = RelationTables(columns, self._columns_of, list(self._rows), lambda: self.zone)
+        name = f"{_SELECT}{len(self._selects) + 1}"
+        found = meaning_of(statement.unread, statement.text, tables, name)
+        read = [table.table for table in tables.tables.values()]
+        folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        run = self._runner(read)
+        self._encoded_selects[name] = _EncodedIndex(tables.encoded(found, folder, run), folder, run)
+        return found
+
+    def _runner(self, tables: Sequence[Table]) -> StageRunner:
+        """Return what runs the stages of an index: Spark's tasks, if the tables are large and lie in files."""
+        large = sum(table.rows or 0 for table in tables) > MAX_ROWS_INDEXED_HERE
+        in_files = not any(table.in_memory for table in tables if table.rows)
+        return runner(self.spark) if large and in_files and self._start is not no_session else in_threads
+
     def _index_for(self, query: Query) -> Index:
+        with self._lock:
+            if query.name.startswith(_SELECT):
+                return self._encoded_selects[query.name].index_for(query)
+            return self._encoded_for(query)
+
+    def _encoded_for(self, query: Query) -> Index:
         domains = self._domains(query)
         held = self._encoded.get(domains)
         if held is None:
             used = {name: {c for d in domains for r, c in d.columns if r == name} for d in domains for name, _ in d.columns}
             chosen = {name: [c for c in self.schema(name).names if c in used[name]] for name in used}
             relations = {name: self._columns_of(name, columns) for name, columns in chosen.items()}
-            large = sum(r.rows or 0 for r in relations.values()) > MAX_ROWS_INDEXED_HERE
-            in_files = not any(r.in_memory for r in relations.values() if r.rows)
-            run = runner(self.spark) if large and in_files else in_threads
+            run = self._runner(list(relations.values()))
             folder = Path(tempfile.mkdtemp(dir=self._scratch))
             encoded = encode(relations, domains, folder, run, drop_nulls=self._drop_nulls)
             held = self._encoded[domains] = _EncodedIndex(encoded, folder, run)
@@ -208,10 +327,12 @@ class Relations(Verbs):
     def _domains(self, query: Query) -> tuple[Domain, ...]:
         """Return the domains of the columns that a query reads: those that share an attribute, or are compared."""
         columns_of: dict[str, list[tuple[str, str]]] = {}
-        for read in (read for atom in query.atoms for read in self._read_as(atom)):
-            for column, attribute in self._columns(read):
-                columns_of.setdefault(attribute, []).append((read.relation, column))
-        pairs = (pair for filter_ in query.filters if not filter_.properties for pair in filter_.pairs)
+        plain = lengthened(query, lambda _: False)
+        for meant in (meant for each in plain for atom in each.atoms for meant in self._read_as(atom)):
+            for column, attribute in self._columns(meant):
+                columns_of.setdefault(attribute, []).append((meant.relation, column))
+        comparisons = (f for each in plain for f in each.filters if isinstance(f, Comparison) and not f.properties)
+        pairs = (pair for comparison in comparisons for pair in comparison.pairs)
         compared = ([side for side in pair if isinstance(side, str)] for pair in pairs)
         groups = [*map(set, columns_of.values()), *({columns_of[a][0] for a in both} for both in compared if len(both) == 2)]
         return tuple(Domain(".".join(columns[0]), columns) for columns in _connected(groups))
@@ -274,6 +395,12 @@ class _EncodedIndex:
             return writer.commit(replace(manifest, relations=found), self.run, kept=manifest.files)
 
 
+def _frame_schema(frame: DataFrame, source: str) -> pa.Schema:
+    from bigjoin.spark.read import frame_schema
+
+    return frame_schema(frame, source)
+
+
 def _connected(groups: Iterable[set[tuple[str, str]]]) -> list[tuple[tuple[str, str], ...]]:
     """Return the columns of groups in sets, one for all groups that have a column in common, directly or through others."""
     sets: list[set[tuple[str, str]]] = []
@@ -305,6 +432,9 @@ def _read_orders(part: Draft) -> Iterator[tuple[str, ColumnOrder]]:
     nests = [nest_of(plan(part)), *count_plan(part).terms, *([] if part.query.projects else [factorized_plan(part)])]
     for extender in (e for nest in nests for loop in nest.root.walk() for e in loop.step.lists):
         relation, view = extender.atom.relation, extender.atom.view
+        known = part.statistics.relation(extender.atom)
+        if known.given or len(extender.atom.attributes) > known.arity:
+            continue  # it is not part of the index, or reads rows, which have one order
         if view is None:
             yield relation, extender.columns
         elif not view.constants:

@@ -34,10 +34,8 @@ def matches(
         connection.register(_table(name, arity), pa.table(columns, names=[f"c{i}" for i in range(arity)]))
     for domain, known in (properties or {}).items():
         for number, column in enumerate(known.values()):
-            values = {key: None if value != value else value for key, value in column.items()}  # NaN is missing, too
-            connection.register(
-                f"p_{_word(domain)}_{number}", pa.table([list(values), list(values.values())], names=["k", "v"])
-            )
+            values = pa.table([list(column), list(column.values())], names=["k", "v"])
+            connection.register(f"p_{_word(domain)}_{number}", values)
     text = sql(
         head,
         atoms,

@@ -6,7 +6,11 @@ is optional: only `connection` imports it.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 LABELS = ["A", "B", "C"]
+OTHERS = {"s": "", "t": datetime(2024, 1, 1)}
+"""Properties, and a value of each."""
 
 
 def connection(graph):
@@ -16,14 +20,14 @@ def connection(graph):
     nodes, relationships = graph
     database = kuzu.Connection(kuzu.Database(":memory:", buffer_pool_size=64 << 20, max_num_threads=1), num_threads=1)
     labels = sorted({*LABELS, *(label for has, _ in nodes.values() for label in has)})
-    columns = _columns([properties for _, properties in nodes.values()], {"x": 0, "y": 0, "s": ""})
+    columns = _columns([properties for _, properties in nodes.values()], {"x": 0, "y": 0, **OTHERS, "f": 0.0, "b": True})
     flags = ", ".join(f"is_{label} BOOLEAN" for label in labels)
     key = _type(next(iter(nodes)))
     database.execute(f"CREATE NODE TABLE N (id {key} PRIMARY KEY, {_declared(columns)}, {flags})")
     for name, (has, properties) in nodes.items():
         values = {"id": name} | properties | {f"is_{label}": label in has for label in labels}
         database.execute(f"CREATE (:N {{{_parameters(values)}}})", values)
-    columns = _columns([properties for *_, properties in relationships], {"w": 0, "s": ""})
+    columns = _columns([properties for *_, properties in relationships], {"w": 0, **OTHERS})
     for kind in sorted({kind for _, _, _, kind, _ in relationships}):
         database.execute(f"CREATE REL TABLE {kind} (FROM N TO N, rid INT64, {_declared(columns)})")
     for name, source, target, kind, properties in relationships:
@@ -33,9 +37,14 @@ def connection(graph):
     return database
 
 
-def run(database, text: str, parameters: dict) -> list[tuple]:
-    """The rows of a query."""
-    result = database.execute(text, {name: value for name, value in parameters.items() if f"${name}" in text})
+def run(database, text: str, parameters: dict) -> list[tuple] | None:
+    """The rows of a query; None if it aggregates what is aggregated, after a WITH, which Kuzu refuses."""
+    try:
+        result = database.execute(text, {name: value for name, value in parameters.items() if f"${name}" in text})
+    except RuntimeError as error:
+        if "nested aggregation" in str(error):
+            return None
+        raise
     rows = []
     while result.has_next():
         rows.append(tuple(result.get_next()))
@@ -47,7 +56,8 @@ def _columns(all_properties, known: dict) -> dict:
 
 
 def _type(value) -> str:
-    return "STRING" if isinstance(value, str) else "INT64"
+    kinds = {str: "STRING", bool: "BOOLEAN", float: "DOUBLE", datetime: "TIMESTAMP"}
+    return kinds.get(type(value), "INT64")
 
 
 def _declared(columns: dict) -> str:

@@ -15,6 +15,7 @@ import operator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import permutations, product
+from math import inf
 
 OPERATORS = {
     "<": operator.lt,
@@ -186,8 +187,10 @@ def _holds(left, op, right):
         right = _as(right[1], left)
     elif isinstance(left, Decimal) != isinstance(right, Decimal) and float in (type(left), type(right)):
         left, right = float(left), float(right)
-    if left is None or right is None or left != left or right != right:
+    if left is None or right is None:
         return False
+    if left != left or right != right:  # as in SQL, NaN equals itself and is larger than any number
+        left, right = left != left, right != right
     return OPERATORS[op](left, right)
 
 
@@ -195,7 +198,12 @@ def _as(constant, value):
     if isinstance(value, datetime):
         moment = datetime.fromisoformat(constant)
         return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-    return Decimal(repr(constant)) if isinstance(value, Decimal) else constant
+    if isinstance(value, float):
+        try:
+            return float(constant)
+        except OverflowError:  # beyond any number that a double can be
+            return inf if constant > 0 else -inf
+    return Decimal(str(constant)) if isinstance(value, Decimal) else constant
 
 
 def _moment(value):

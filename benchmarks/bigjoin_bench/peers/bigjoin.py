@@ -30,7 +30,7 @@ class Bigjoin:
     def run(self, question: Question) -> Answer:
         """Count."""
         assert self.graph is not None
-        found = self.graph.count(question.query, **self.how, **question.flags)  # type: ignore[arg-type]
+        found = self.graph.count(question.query, **self.how, **question.flags)  # type: ignore[call-overload]
         stats = found.stats
         tasks = stats["tasks"]["seconds"]["max"]
         figures = {name: stats[name] for name in ("rounds", "bytes", "load", "index_tuples", "peak_memory")}

@@ -18,7 +18,7 @@ from bigjoin.spark.exchange import exchange, exchanging
 from bigjoin.spark.job import Job
 from bigjoin.spark.partitioned import Partitioned
 from bigjoin.spark.rounds import Rounds
-from bigjoin.spark.session import scratch_directory
+from bigjoin.storage.scratch import scratch_directory
 from bigjoin_bench.peers.bigjoin import Bigjoin
 from bigjoin_bench.question import Answer, Question
 

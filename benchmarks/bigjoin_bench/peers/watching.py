@@ -83,7 +83,7 @@ class Watching(Streamed):
         graph = Graph.open(index, spark=self.spark)
         before = graph.apply(nothing, question.query, listing=False, strategy="shared", **question.flags).count  # type: ignore[arg-type]
         everything = self._build(pa.concat_tables([self.first, self.later]), "final").path
-        after = int(Graph.open(everything, spark=self.spark).count(question.query, **question.flags))  # type: ignore[arg-type]
+        after = int(Graph.open(everything, spark=self.spark).count(question.query, **question.flags))  # type: ignore[call-overload]
         shutil.rmtree(everything)
         return index, before, after
 
@@ -138,7 +138,7 @@ class Anew:
         """Build and count; the time of counting alone is a figure."""
         graph = Graph(self.graph.path, directed=not self.graph.undirected, properties=False, spark=self.spark)
         with closing(graph):
-            found = graph.count(question.query, **question.flags)  # type: ignore[arg-type]
+            found = graph.count(question.query, **question.flags)  # type: ignore[call-overload]
             return Answer(int(found), figures={"counting": found.seconds})
 
 

@@ -42,7 +42,20 @@ def speed(lines: Sequence[Line]) -> str:
         for line in lines
         if line.seconds
     ]
-    return table(["graph", "rows", "system", "rows per second"], rows)
+    return "\n\n".join([table(["graph", "rows", "system", "rows per second"], rows), *_limits(lines)])
+
+
+def _limits(lines: Sequence[Line]) -> list[str]:
+    """Return the parts of what a build cannot do without, and how many times as long ours takes."""
+    rows = []
+    for (graph, _, _), cell in by_cell(lines).items():
+        limit, ours = cell.get("build-limit"), cell.get("bigjoin-build")
+        if limit is not None and limit.seconds and ours is not None and ours.seconds:
+            parts = [seconds(limit.figures[part]) for part in ("read", "sort", "write", "copy")]
+            speeds = f"{limit.figures['bytes'] / 1e6:,.0f} MB"
+            rows.append([graph, *parts, speeds, seconds(limit.seconds), f"{ours.seconds / limit.seconds:.1f}"])
+    titles = ["graph", "read", "sort", "write", "for comparison: copy the keys", "index", "limit", "bigjoin / limit"]
+    return ["What the limit consists of:", table(titles, rows)] if rows else []
 
 
 def intermediate(lines: Sequence[Line]) -> str:
@@ -196,6 +209,84 @@ def copies(lines: Sequence[Line]) -> str:
     return table(titles, rows, words=3)
 
 
+def seeds(lines: Sequence[Line]) -> str:
+    """Return how candidates and times follow what seeds reach."""
+    rows = []
+    for line in lines:
+        f = line.figures
+        if line.seconds is None or not f:
+            continue
+        sizes = (
+            f"{f['reached']:,}",
+            f"{f['candidates']:,}",
+            f"{f['candidates'] / max(1, f['reached']):.2f}",
+            f"{f['matches']:,}",
+        )
+        rows.append(
+            [
+                line.graph,
+                line.query,
+                f"{f['seeds']:,}",
+                *sizes,
+                seconds(line.seconds),
+                *(f"{1000 * f[name]:,.1f} ms" for name in ("alone", "join")),
+            ]
+        )
+    titles = ["graph", "query", "seeds", "reached", "candidates", "candidates / reached", "matches", "through Spark"]
+    return table([*titles, "in one thread", "the join alone"], rows, words=2)
+
+
+def estimates(lines: Sequence[Line]) -> str:
+    """Return how good intervals are, cell by cell and in all, and what an estimate takes beside a count."""
+    measured = [line for line in lines if line.seconds is not None and "inside" in line.figures]
+    rows = []
+    for line in measured:
+        f = line.figures
+        share = f"{(line.seconds or 0) / f['counting']:.3f}"
+        width, times = f"{f['half_width']:.1%}", (seconds(line.seconds), seconds(f["counting"]), share)
+        rows.append(
+            [
+                line.graph,
+                line.query,
+                f"{int(line.count or 0):,}",
+                f"{f['inside']} of {f['runs']}",
+                width,
+                f"{f['exact']}",
+                *times,
+            ]
+        )
+    titles = ["graph", "query", "count", "inside", "half-width", "exact", "an estimate", "a count", "estimate / count"]
+    inside, runs = (sum(line.figures[name] for line in measured) for name in ("inside", "runs"))
+    narrow = sum(line.figures["half_width"] <= 0.1 for line in measured)
+    said = (
+        f"In all, the interval held the count in {inside:,} of {runs:,} runs. "
+        f"In {narrow} of {len(measured)} cells, its half-width was at most 10 % of the count."
+    )
+    return f"{table(titles, rows, words=2)}\n\n{said}"
+
+
+def groups(lines: Sequence[Line]) -> str:
+    """Return what counting by groups costs beside a count of everything, in one process and in turn."""
+    rows = []
+    for line in lines:
+        f = line.figures
+        if line.seconds is not None and "ratio" in f:
+            times = seconds(f["total"]), seconds(f["grouped"]), f"{f['ratio']:.2f}", seconds(f["read"])
+            rows.append([line.graph, f"{line.query}, {line.meaning}", f"{f['matches']:,}", f"{f['groups']:,}", *times])
+    titles = [
+        "graph",
+        "query",
+        "matches",
+        "groups",
+        "everything",
+        "by groups",
+        "by groups / everything",
+        "reading the rows",
+    ]
+    said = "A count of everything and one by groups, in turn in one process: medians, and the median of their ratio."
+    return f"{said}\n\n{table(titles, rows, words=2)}"
+
+
 def stored(lines: Sequence[Line]) -> str:
     """Return what was explored with and without symmetries and stored triangles, and the ratios."""
     rows = []
@@ -217,6 +308,18 @@ def stored(lines: Sequence[Line]) -> str:
     return table([*titles, "prefixes: SYM", "SYM-TR"], rows, words=2)
 
 
+def gained(lines: Sequence[Line]) -> str:
+    """Return how many times as long lists alone take."""
+    rows = []
+    for (graph, query, _), cell in by_cell(lines).items():
+        bits, lists = cell.get("bits"), cell.get("lists")
+        if bits is not None and lists is not None and bits.seconds:
+            longer = lists.seconds / bits.seconds if lists.seconds else None
+            more = MISSING if lists.over is None else f"> {lists.over / bits.seconds:.0f}"
+            rows.append([graph, query, more if longer is None else f"{longer:.1f}"])
+    return "### What bits gain\n\n" + table(["graph", "query", "lists / bits"], rows, words=2)
+
+
 EXTRAS: dict[str, Callable[[Sequence[Line]], str]] = {
     "index": speed,
     "motifs": motifs,
@@ -228,9 +331,15 @@ EXTRAS: dict[str, Callable[[Sequence[Line]], str]] = {
     "batches-cliques": batches,
     "workers": dealt,
     "shares": copies,
+    "seeds": seeds,
+    "estimates": estimates,
+    "groups": groups,
+    "groups-cycles": groups,
     "triangles-stored": stored,
     "foil": intermediate,
     "cost": cost,
+    "cliques": gained,
+    "cliques-directed": gained,
     "directed": index_and_run,
     **TABLES,
 }

@@ -33,6 +33,8 @@ def draw(suite: Suite, lines: Sequence[Line], file: Path) -> None:
         panels(suite, lines, file)
     elif suite.name == "updates-many":
         over_epochs(lines, file)
+    elif suite.name == "seeds":
+        over_reach(lines, file)
     else:
         plot(suite, lines, file)
 
@@ -143,6 +145,38 @@ def panels(suite: Suite, lines: Sequence[Line], file: Path) -> None:
         axes.set_title(label, fontsize=9)
         axes.grid(alpha=0.3)
     every[0].legend(frameon=False)
+    figure.savefig(file, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def over_reach(lines: Sequence[Line], file: Path) -> None:
+    """Draw candidates, and times, over what seeds reach, by query; what is in proportion runs along the dotted line."""
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+    measured = [line for line in lines if line.figures and line.seconds is not None]
+    times: tuple[tuple[str, str, Callable[[Line], float]], ...] = (
+        ("through Spark", "s--", lambda line: line.seconds or 0.0),
+        ("in one thread", "o-", lambda line: line.figures["alone"]),
+        ("the join alone", "^:", lambda line: line.figures["join"]),
+    )
+    for number, query in enumerate(dict.fromkeys(line.query for line in measured)):
+        mine = sorted((line.figures["reached"], line) for line in measured if line.query == query)
+        reached, color = [x for x, _ in mine], f"C{number}"
+        left.plot(reached, [line.figures["candidates"] for _, line in mine], "o-", color=color, label=query)
+        for label, style, value in times:
+            shown = {"color": color, "label": "_" if number else label}
+            right.plot(reached, [value(line) for _, line in mine], style, markersize=4, linewidth=1, **shown)
+    ends = [min(line.figures["reached"] for line in measured), max(line.figures["reached"] for line in measured)]
+    for axes, title, most in ((left, "candidates", "candidates"), (right, "seconds, by the colours of the queries", "join")):
+        top = max(line.figures[most] for line in measured)
+        axes.plot(ends, [top * x / ends[1] for x in ends], color="lightgray", linewidth=5, zorder=0, label="in proportion")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("edges that seeds reach")
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize=8)
     figure.savefig(file, metadata={"Date": None})
     pyplot.close(figure)
 

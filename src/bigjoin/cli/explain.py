@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from bigjoin.cli.options import Facts, Options, answer, query_options
+from bigjoin.cli.question import question
 from bigjoin.cli.source import asking
-from bigjoin.languages import read
 from bigjoin.languages.translate import Target, translated
 
 
@@ -21,20 +21,20 @@ def explain(query: str, source: str | None, analyze: bool, delta: bool, language
     With SOURCE (or --relation), the plan for these data, their sizes and the AGM bound; with --analyze, also what really
     happened (with --json as `stats`). A motif or a Cypher text is shown with the rule that it means.
     """
-    parsed = read(query, **options.flags)
+    parsed = question(query, options)
     text: str
     facts: Facts = {}
     if language is not None:
         statistics = None
         if source is not None or options.relations:
             with asking(parsed, source, options, doing="explaining", runs=False) as (graph, _):
-                statistics = graph.statistics_for(parsed)
+                statistics, parsed = graph.statistics_for(parsed), graph.completed(parsed)
         text = translated(parsed, language, statistics)
         answer(options, {language: text}, [text])
         return
     if source is not None or options.relations:
         with asking(parsed, source, options, doing="explaining", runs=analyze) as (graph, _):
-            text = explanation = graph.explain(parsed, analyze=analyze, delta=delta, **options.run)
+            text = explanation = graph.explain(parsed, analyze=analyze, delta=delta, **options.run, **options.limits)
         facts = {"stats": explanation.stats} if analyze else {}
     elif analyze:
         raise click.UsageError("--analyze needs a SOURCE to run the query on")

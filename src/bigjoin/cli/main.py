@@ -14,12 +14,33 @@ from pathlib import Path
 import click
 
 from bigjoin import __version__
-from bigjoin.errors import BigjoinError, LostError, bounded, shown
+from bigjoin.cli.alone import be_alone
+from bigjoin.errors import BigjoinError, LostError, RowsWarning, bounded, shown
 
 USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+COMMANDS = ("demo", "count", "find", "estimate", "explain", "index", "info", "verify", "vacuum", "watch", "generate", "bench")
+
+
+class Commands(click.Group):
+    """The commands, each of which is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of --help."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = getattr(import_module(f"bigjoin.cli.{cmd_name}"), cmd_name)
+        return found
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="bigjoin")
 def cli() -> None:
     """Find and count subgraphs in large graphs: worst-case optimal joins on Spark.
@@ -31,12 +52,9 @@ def cli() -> None:
     """
 
 
-for name in ("demo", "count", "find", "explain", "index", "info", "verify", "vacuum", "watch", "generate", "bench"):
-    cli.add_command(getattr(import_module(f"bigjoin.cli.{name}"), name))
-
-
 def main() -> None:
     """Run a command; a user's mistake gives one message and exit code 2, and nothing gives a traceback."""
+    be_alone()
     logging.disable()  # py4j would log the traceback of an error that is reported anyway
     warnings.showwarning = _note  # type: ignore[assignment]
     signal.signal(signal.SIGTERM, _terminate)
@@ -62,6 +80,7 @@ def main() -> None:
             from bigjoin.spark.session import end_jvm
 
             end_jvm()
+        eval("None")  # if an interrupt came within an eval, Python would end by that signal and not with our exit code
         _fail("interrupted", INTERRUPTED)
 
 
@@ -76,7 +95,7 @@ def _complete_streams() -> None:
 
 def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
     """Show a warning of bigjoin as a sentence; warnings of libraries are for developers, not for users."""
-    if category is UserWarning and "pandas" not in str(message):
+    if category is RowsWarning or (category is UserWarning and "pandas" not in str(message)):
         click.echo(f"bigjoin: note: {bounded(message)}", err=True)
 
 

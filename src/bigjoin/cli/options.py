@@ -11,9 +11,13 @@ from typing import Any, TypeAlias
 
 import click
 
-from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, RunOptions
-from bigjoin.languages import Flags
+from bigjoin.cli.alone import spare_pandas
+from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, Limits, RunOptions
+from bigjoin.errors import BigjoinError, OptionError
+from bigjoin.languages import Flags, parameter_value
+from bigjoin.memory import size_in_bytes
 from bigjoin.query.flags import FLAGS
+from bigjoin.query.terms import ParameterValue
 from bigjoin.reading import JUDGED, ReadingOptions
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -32,6 +36,7 @@ class Options:
     undirected: bool = False
     flags: Flags = field(default_factory=Flags)
     run: RunOptions = field(default_factory=lambda: RunOptions(strategy="auto", workers=None, batch_size=None))
+    limits: Limits = field(default_factory=Limits)
     reading: ReadingOptions = JUDGED
     relations: Mapping[str, str] = field(default_factory=dict)
     drop_nulls: bool = False
@@ -57,11 +62,12 @@ def with_options(*names: str) -> Decorator:
             def take(names: Iterable[str]) -> dict[str, Any]:
                 return {name: given.pop(name) for name in names if name in given}
 
-            for group, kind in (("flags", Flags), ("run", RunOptions)):
+            for group, kind in (("flags", Flags), ("run", RunOptions), ("limits", Limits)):
                 if members := take(kind.__annotations__):
                     given[group] = members
             if said := take(ReadingOptions.__dataclass_fields__):
                 given["reading"] = ReadingOptions(**said)
+            spare_pandas()
             function(options=Options(**take(Options.__dataclass_fields__)), **given)
 
         command: Callable[..., Any] = call
@@ -118,21 +124,25 @@ def _settings(_: click.Context, parameter: click.Parameter, given: tuple[str, ..
     return settings
 
 
-def _parameters(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, bool | int | float | str]:
-    """Return parameters by name: numbers, true and false as such, everything else as text, which may be quoted."""
-    values: dict[str, bool | int | float | str] = {}
+def _parameters(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, ParameterValue]:
+    """Return parameters by name: numbers, true, false, null and lists as JSON has them, everything else as text."""
+    values: dict[str, ParameterValue] = {}
     for one in given:
         name, equals, text = one.partition("=")
         if not equals or not name.strip():
             raise click.BadParameter(f"{one!r} is no parameter: write NAME=VALUE, as in --param least=100", param=parameter)
         try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        if isinstance(value, (list, dict)) or value is None:
-            raise click.BadParameter(f"{name} is no number, text, true or false", param=parameter)
-        values[name.strip().removeprefix("$")] = value
+            values[name.strip().removeprefix("$")] = parameter_value(name, text)
+        except OptionError as error:
+            raise click.BadParameter(str(error), param=parameter) from None
     return values
+
+
+def _size(_: click.Context, parameter: click.Parameter, given: str | None) -> int | None:
+    try:
+        return None if given is None else size_in_bytes(given)
+    except BigjoinError as error:
+        raise click.BadParameter(str(error), param=parameter) from None
 
 
 def _split(_: click.Context, __: click.Parameter, names: str | None) -> list[str] | None:
@@ -145,15 +155,24 @@ def _flag(name: str, text: str) -> Decorator:
 
 _STRATEGY = " ".join(f"{name}: {entry.help}." for name, entry in STRATEGIES.items())
 _WORKERS = (
-    "The number of tasks [default: the cores]; under strategies that exchange prefixes, the number of owners of keys "
-    "[default: the shards of the index, or 4 per core]."
+    "The number of tasks, or of threads under local [default: the cores]; under strategies that exchange prefixes, the number "
+    "of owners of keys [default: the shards of the index, or 4 per core]."
 )
 _BATCH_SIZE = (
     f"Matches that a task holds at once [default: {BATCH_SIZE:,}]; under strategies that exchange prefixes, B', the proposals "
     f"alive in a worker [default: {EXCHANGE_BATCH_SIZE:,}]. Memory grows with it."
 )
+_TIMEOUT = "Stop the query after this many seconds, not counting the start of Spark and the indexing of SOURCE."
+_MEMORY = (
+    "Stop the query once a process that works for it, this one or a task of Spark, has taken this much memory, such as 512MB "
+    "or 2GB; the mapped files of an index do not count."
+)
 _CONF = "A Spark setting; may be repeated. KEY=@FILE reads the value from a file, since other users can see arguments."
-_PARAM = "The value of $NAME in a Cypher text; may be repeated. Numbers, true and false are read as such."
+_PARAM = "The value of $NAME in a Cypher text; may be repeated. Numbers, true, false, null and lists ([1, 2]) are read as JSON."
+_SEEDS = (
+    "Keep only matches with the ids in FILE (.csv, .txt, .parquet, .json). Its columns are attributes, which each row "
+    "restricts jointly; ATTRIBUTE=FILE is a list of one attribute's ids. May be repeated; the join starts from the seeds."
+)
 _RELATION = "A relation of any arity, from a file or an index; may be repeated. Replaces SOURCE."
 
 _COLUMNS = "Names for the columns of a file without a header; otherwise the columns to read."
@@ -165,9 +184,10 @@ _SHARED: dict[str, Decorator] = {
     "directory": click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)),
     "undirected": _flag("undirected", "Read edges in both directions and drop loops."),
     **{flag.name: _flag(flag.name, flag.help) for flag in FLAGS},
-    "where": click.option("--where", metavar="EXPR", help="Comparisons, for example 'a < b and e.amount > 5'."),
-    "select": click.option("--select", metavar="LIST", help="Properties as further columns, for example 'a.name, e.amount'."),
+    "where": click.option("--where", metavar="EXPR", help="Conditions, such as 'a < b and (e.amount > 5 or e.note is null)'."),
+    "select": click.option("--select", metavar="LIST", help="Further columns, for example 'a.name, e.amount * 2 as double'."),
     "parameters": click.option("--param", "parameters", multiple=True, metavar="NAME=VALUE", callback=_parameters, help=_PARAM),
+    "seeds": click.option("--seeds", multiple=True, metavar="[ATTRIBUTE=]FILE", help=_SEEDS),
     "relations": named_option("--relation", "relations", "PATH", text=_RELATION),
     "src": click.option("--src", metavar="COLUMN", help="The column of edges' sources: its name, or its position from 1."),
     "dst": click.option("--dst", metavar="COLUMN", help="The column of edges' targets."),
@@ -182,12 +202,14 @@ _SHARED: dict[str, Decorator] = {
     ),
     "workers": click.option("--workers", type=click.IntRange(min=1), metavar="N", help=_WORKERS),
     "batch_size": click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help=_BATCH_SIZE),
+    "timeout": click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help=_TIMEOUT),
+    "memory": click.option("--memory", metavar="SIZE", callback=_size, help=_MEMORY),
     "master": click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine]."),
     "conf": click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF),
     "no_cache": _flag("no_cache", "Build a new index, and do not keep it."),
     "no_verify": _flag("no_verify", "Trust the files of an index; damaged files may give wrong answers or a crash."),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-    "quiet": _flag("quiet", "Show neither progress nor how a source was read on stderr."),
+    "quiet": _flag("quiet", "Show neither progress nor notes on stderr."),
 }
 """The arguments and options that several commands have, by the name of their value."""
 
@@ -196,17 +218,11 @@ _READING_OPTIONS = ("src", "dst", "columns", "header", "delimiter", "encoding")
 _QUERY_OPTIONS = ("undirected", *(flag.name for flag in FLAGS), "where", "select", "parameters")
 _RUN_OPTIONS = ("strategy", "workers", "batch_size", "master", "conf", "no_verify")
 
-query_options = with_options(
-    "query",
-    "source",
-    *_QUERY_OPTIONS,
-    "relations",
-    *_READING_OPTIONS,
-    "drop_nulls",
-    *_RUN_OPTIONS,
-    "no_cache",
-    *_OUTPUT_OPTIONS,
-)
+_QUESTION_OPTIONS = ("query", "source", *_QUERY_OPTIONS, "seeds", "relations", *_READING_OPTIONS, "drop_nulls")
+_LIMIT_OPTIONS = ("timeout", "memory", "no_cache")
+
+query_options = with_options(*_QUESTION_OPTIONS, *_RUN_OPTIONS, *_LIMIT_OPTIONS, *_OUTPUT_OPTIONS)
+estimate_options = with_options(*_QUESTION_OPTIONS, "master", "conf", "no_verify", *_LIMIT_OPTIONS, *_OUTPUT_OPTIONS)
 watch_options = with_options(*_QUERY_OPTIONS, *_RUN_OPTIONS, *_OUTPUT_OPTIONS)
 index_options = with_options(*_READING_OPTIONS, "id", "undirected", "master", "conf", *_OUTPUT_OPTIONS)
 generate_options = with_options("master", "conf", *_OUTPUT_OPTIONS)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import codecs
 import shutil
 import sys
+import warnings
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from bigjoin.cli.cache import cached, writable_cache
 from bigjoin.cli.options import Options
 from bigjoin.cli.progress import Reporter
-from bigjoin.errors import SourceError, bounded
+from bigjoin.defaults import LOCAL
+from bigjoin.errors import RowsWarning, SourceError, bounded
 from bigjoin.paths import NamedPath, check_regular, is_remote, shown_name
 from bigjoin.reading import JUDGED
 
@@ -39,14 +41,39 @@ def asking(
     query: Statement, source: str | None, options: Options, *, doing: str, runs: bool = True
 ) -> Iterator[tuple[Graph | Relations, Reporter]]:
     """Give the graph or relations that a query is about, with a Spark session if it runs, and a reporter of progress."""
+    from bigjoin.spark.sources import no_session
+
+    if options.quiet:
+        warnings.simplefilter("ignore", RowsWarning)
     with Reporter(quiet=options.quiet) as report:
         graph = _open_source(source, options, report)
+
+        def start() -> SparkSession:
+            if not options.relations:  # which are looked at already
+                graph.plan(query)  # report a query that does not fit before Spark takes seconds to start
+            session = session_for(options, report)()
+            report.stage(f"{doing} {query.name}")
+            return session
+
+        stays = may_stay(options)
+        if stays:
+            graph.stay_here(no_session if options.run["strategy"] == LOCAL else start)
         _note_relations(graph, query, options)
-        if runs:
-            graph.plan(query)  # report a query that does not fit before Spark takes seconds to start
-            graph = graph.on(start_spark(options, report))
+        if runs and not stays:
+            graph = graph.on(start())
         report.stage(f"{doing} {query.name}")
         yield graph, report
+
+
+def may_stay(options: Options) -> bool:
+    """Tell whether a question may be answered without Spark: as asked for, or because nobody says where Spark is."""
+    from bigjoin.spark.session import has_master
+
+    if options.run["strategy"] == LOCAL:
+        if options.master or options.conf:
+            raise click.UsageError("--strategy local has no Spark: leave out --master and --conf, or use another strategy")
+        return True
+    return options.run["strategy"] == "auto" and not (options.master or options.conf or has_master())
 
 
 def _open_source(source: str | None, options: Options, report: Reporter) -> Graph | Relations:
@@ -79,7 +106,6 @@ def open_graph(source: str, options: Options, report: Reporter) -> Graph:
     """Return the graph of a source: from its own index, from the cache, or from an index built now."""
     from bigjoin.graph import Graph
     from bigjoin.index.manifest_file import is_index
-    from bigjoin.indexing import build_index
 
     from_stdin = source == STDIN
     source = spooled({"": source})[""]
@@ -95,16 +121,27 @@ def open_graph(source: str, options: Options, report: Reporter) -> Graph:
         return graph.undirected()
     if is_local and path.is_file() and path.stat().st_size == 0:
         raise SourceError(f"{shown_name(source)} has no edges: it is empty")
-    directed, spark = not options.undirected, partial(start_spark, options, report)
-    said = vars(options.reading)
+    directed, spark = not options.undirected, session_for(options, report)
+
+    def build(folder: Path) -> Index:
+        from bigjoin.indexing import build_index
+
+        said = vars(options.reading)
+        return build_index(source, folder, directed=directed, spark=spark, progress=report.stage, share=report.share, **said)
+
     if is_local and not from_stdin and not options.no_cache and (cache := writable_cache()) is not None:
-        build = partial(build_index, source, directed=directed, spark=spark, progress=report.stage, share=report.share, **said)
-        graph = cached(path, cache, directed=directed, reading=options.reading, build=build)
-    else:
-        session = spark()
-        report.stage(f"indexing {shown_name(source)}")
-        graph = Graph(source, directed=directed, spark=session, **said)
-    return graph
+        return cached(path, cache, directed=directed, reading=options.reading, build=build)
+    from bigjoin.storage.scratch import scratch_directory
+
+    scratch = scratch_directory("graph")
+    return Graph.over(build(scratch / "index"), scratch=scratch)
+
+
+def session_for(options: Options, report: Reporter) -> Callable[[], SparkSession]:
+    """Return what starts Spark to read a large source; under the strategy local, this process reads it."""
+    from bigjoin.spark.sources import no_session
+
+    return no_session if options.run["strategy"] == LOCAL else partial(start_spark, options, report)
 
 
 def note_readings(index: Index, options: Options, source: str | None = None) -> None:
@@ -124,11 +161,9 @@ def note_readings(index: Index, options: Options, source: str | None = None) -> 
 
 def _note_relations(graph: Graph | Relations, query: Statement, options: Options) -> None:
     """Say how the relations that a query reads were read."""
-    from bigjoin.relations import Relations
-
-    if isinstance(graph, Relations):
+    if options.relations:
         graph.plan(query)
-        for reading in graph.readings.values():
+        for reading in cast("Relations", graph).readings.values():
             _note(options, reading.source, reading, ())
 
 
@@ -145,7 +180,7 @@ def spooled(sources: Mapping[str, str]) -> dict[str, str]:
 
 
 def _spool() -> str:
-    from bigjoin.spark.session import scratch_directory
+    from bigjoin.storage.scratch import scratch_directory
 
     if sys.stdin is None or sys.stdin.isatty():
         raise SourceError("- is the standard input, and there is none: send edges through a pipe, or name a file")

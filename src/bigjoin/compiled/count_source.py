@@ -12,8 +12,8 @@ from math import prod
 
 import numpy as np
 
-from bigjoin.compiled.set_source import SetSource
-from bigjoin.compiled.source_text import SetSlice
+from bigjoin.compiled.found_sets import FoundSet, SetSlice
+from bigjoin.compiled.row_source import RowSource
 from bigjoin.compiled.stages import BoundLoop
 from bigjoin.joins.bind import Binder
 from bigjoin.query.nest import Nest
@@ -22,7 +22,7 @@ Emit = Callable[[list[str]], None]
 """Writes what happens to a product, given its factors, at the innermost loop of a chain."""
 
 
-class CountSource(SetSource):
+class CountSource(RowSource):
     """Writes the function that counts, modulo a prime that it is given if `modular`."""
 
     def __init__(self, nest: Nest, binder: Binder, *, modular: bool = False) -> None:
@@ -32,6 +32,8 @@ class CountSource(SetSource):
         """What no entry of a counter can exceed."""
         self.max_sums: dict[int, int] = {}
         """What all entries of a counter together cannot exceed."""
+        self.filled: list[int] = []
+        """The counters that have entries at this point."""
 
     def function(self) -> str:
         """Return the source of the function."""
@@ -48,11 +50,13 @@ class CountSource(SetSource):
             self.find_sets(self.root.heads, -1)
             begin = self.first_place(self.root, "first")
             with self.marking(self.root.heads, -1, "last - first"), self.block(f"for n in range({begin}, last):"):
+                self.end_if_stopped(self.root)
                 self.bind_root()
                 self.for_value(self.root, emit)
 
     def over(self, loop: BoundLoop, emit: Emit) -> None:
         """Write a loop over the extensions of its attribute, or over the entries of a counter."""
+        found: FoundSet
         if loop.stages:
             found = self.within_range(loop, self.set_of(loop))
         else:
@@ -60,9 +64,15 @@ class CountSource(SetSource):
             found = SetSlice(f"touched{number}", "0", f"reached{number}")
         if not self.is_filtered(loop):
             self.tally_values(loop, f"max(0, {found.size})")
-        with self.block(f"for p{loop.position} in range({self.first_place(loop, found.start)}, {found.stop}):"):
-            self.line(f"x{loop.position} = int64({found.array}[p{loop.position}])")
+        with self.each(loop, found, self.first_place(loop, found.begin)):
+            self.end_if_stopped(loop)
             self.for_value(loop, emit)
+
+    def end_if_stopped(self, loop: BoundLoop) -> None:
+        """Write the end of a query that is stopped, in the root and in loops around loops; what it returns is not read."""
+        if loop is self.root or loop.counters or any(not child.is_counted for child in loop.inner):
+            self.line("if stopped[0] != 0:")
+            self.line("    return 0")
 
     def first_place(self, loop: BoundLoop, start: str) -> str:  # noqa: ARG002
         """Return the place where a loop begins."""
@@ -72,10 +82,11 @@ class CountSource(SetSource):
         """Write how the values of a loop are counted."""
         self.line(f"tally[{loop.number}] += {number}")
 
-    def within_range(self, loop: BoundLoop, found: SetSlice) -> SetSlice:
+    def within_range(self, loop: BoundLoop, found: FoundSet) -> FoundSet:
         """Return the part of a set that belongs to the range of seeds, if a range may end within the set."""
         if loop.path != (self.root.position,) or not self.seeds[1]:
             return found
+        assert isinstance(found, SetSlice)
         return SetSlice(found.array, f"max({found.start}, low)", f"min({found.stop}, high)")
 
     def for_value(self, loop: BoundLoop, emit: Emit) -> None:
@@ -120,6 +131,7 @@ class CountSource(SetSource):
             with self.marking(heads, loop.depth, iterations):
                 for number, first in counters:
                     self.fill(number, first)
+                    self.filled.append(number)
                 for child in kept:
                     multiply(self.cached_sum(loop, child))
                 for child in summed:
@@ -132,8 +144,8 @@ class CountSource(SetSource):
                 if not chain:
                     emit(factors)
             for number, _ in counters:
-                self.line(f"for i{number} in range(reached{number}):")
-                self.line(f"    w{number}[touched{number}[i{number}]] = 0")
+                self.filled.remove(number)
+                self.clear_counter(number)
 
     # Numbers
 
@@ -158,31 +170,46 @@ class CountSource(SetSource):
 
     def size(self, leaf: BoundLoop) -> str:
         """Write the size of a leaf's set, without writing the set where that is possible, and return its name."""
-        known = self.lookup(leaf.extensions)
-        if known is not None:
-            slices = [known]
-        elif leaf.extensions.without:
-            slices = [self.materialise(leaf.extensions, leaf)]
-        else:
-            slices, _ = self.operands(leaf.extensions)
-            self.tally_candidates(slices, leaf)
-        part = self.within_range(leaf, slices[0])
-        if part != slices[0]:
-            start = self.let("start", part.start)
-            slices = [SetSlice(part.array, start, self.let("stop", f"max({start}, {part.stop})"))]
-        if len(slices) > 2:
-            slices = [self.intersection(slices)]
-        size = self.let("size", slices[0].size if len(slices) == 1 else f"common({self.pair(*slices)}, None, 0)")
+        found = self.sets_of(leaf)
+        match found:
+            case [SetSlice() as a, SetSlice() as b]:
+                size = self.let("size", f"common({self.pair(a, b)}, None, 0)")
+            case [one]:
+                size = self.let("size", one.size)
         others: list[str] = []
         for f in leaf.condition.filters:  # all of them say that a code differs from another
             other = f"x{f.position}" if f.position is not None else self.constant(f.constant)
             is_new = [f"{other} != {earlier}" for earlier in others]
-            self.line(f"if {' and '.join([f'{size} > 0', *is_new, *(self.contains(found, other) for found in slices)])}:")
+            self.line(f"if {' and '.join([f'{size} > 0', *is_new, *(self.contains(one, other) for one in found)])}:")
             self.line(f"    {size} -= 1")
             others.append(other)
         self.subtract_discount(size, leaf)
         self.tally_values(leaf, size)
         return size
+
+    def sets_of(self, leaf: BoundLoop) -> Sequence[FoundSet]:
+        """Write one set or two lists whose intersection is a leaf's set; what only has to be counted may have no members."""
+        wanted = leaf.extensions
+        known = self.lookup(wanted)
+        if known is None and not self.is_listed(wanted):
+            return [self.as_bits(wanted, leaf, counted=not leaf.condition.filters)]
+        if known is None and wanted.without:
+            known = self.materialise(wanted, leaf)
+        if known is not None:
+            return [self.cut_to_range(leaf, known)]
+        slices, _ = self.operands(wanted)
+        self.tally_candidates(slices, leaf)
+        if len(slices) == 1:
+            return [self.cut_to_range(leaf, slices[0])]
+        return slices if len(slices) == 2 else [self.intersection(slices)]
+
+    def cut_to_range(self, leaf: BoundLoop, found: FoundSet) -> FoundSet:
+        """Write the part of a leaf's set that belongs to the range of seeds."""
+        part = self.within_range(leaf, found)
+        if part == found or not isinstance(part, SetSlice):
+            return found
+        start = self.let("start", part.start)
+        return SetSlice(part.array, start, self.let("stop", f"max({start}, {part.stop})"))
 
     def subtract_discount(self, total: str, loop: BoundLoop) -> None:
         """Write how values are left out that attributes of other loops have taken."""
@@ -208,6 +235,11 @@ class CountSource(SetSource):
                 self.line(f"w{number}[{x}] += {self.product(factors)}")
 
         self.over(first, collect)
+
+    def clear_counter(self, number: int) -> None:
+        """Write how the entries of a counter are set to zero again."""
+        self.line(f"for i{number} in range(reached{number}):")
+        self.line(f"    w{number}[touched{number}[i{number}]] = 0")
 
     def product(self, factors: list[str]) -> str:
         """Return a product as an expression."""

@@ -62,8 +62,7 @@ class ListSource(CountSource):
             for i, tail in enumerate(self.tails):
                 found, x = self.set_of(tail), f"x{tail.position}"
                 self.line(f"begun{i} = used{i}")
-                with self.block(f"for p{tail.position} in range({found.start}, {found.stop}):"):
-                    self.line(f"{x} = int64({found.array}[p{tail.position}])")
+                with self.each(tail, found, found.begin):
                     self.open(*self.conditions(tail))
                     self.line(f"tail{i}[used{i}] = {x}")
                     self.line(f"used{i} += 1")
@@ -86,6 +85,7 @@ class ListSource(CountSource):
             self.line("state[0] = 1")
             for i, place in enumerate(["n", *(f"p{position}" for position in (*self.last.path, self.last.position)[1:])]):
                 self.line(f"state[{i + 1}] = {place}")
-            for found in self.marked:
-                self.set_marks(found, 0)
+            self.clear()
+            for number in self.filled:
+                self.clear_counter(number)
             self.line("return filled")

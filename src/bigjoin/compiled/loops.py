@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from bigjoin.compiled.count_source import CountSource
 from bigjoin.compiled.list_source import ListSource
+from bigjoin.compiled.tree_source import TreeCountSource, TreeListSource
 from bigjoin.index.trie import Trie
 from bigjoin.joins.bind import Binder, ReadableIndex
-from bigjoin.joins.executable import MatchRows, Range
+from bigjoin.joins.match_rows import MatchRows, Range
 from bigjoin.kernels.generated import load
-from bigjoin.query.nest import Nest
+from bigjoin.query.nest import Nest, PlanTree
 from bigjoin.query.query import Query
+from bigjoin.quota import quota
 
 SAMPLED_POSITIONS = 1 << 16
 """Tuples behind the seeds whose work is estimated, to cut ranges of equal work."""
@@ -32,7 +34,7 @@ MAX_INT64_COUNT = 1 << 62
 _NO_LIMIT = int(np.iinfo(np.int64).max)
 
 
-class _Compiled:
+class Compiled:
     """A nest bound to an index and written as the source of one function, which is compiled when it is first called."""
 
     def __init__(self, generator: CountSource) -> None:
@@ -45,6 +47,11 @@ class _Compiled:
         """Whether the function is too large to compile, and the plan should be executed on batches instead."""
         return self.generator.is_too_large
 
+    @property
+    def scratch_bytes(self) -> int:
+        """The most memory that the arrays of the function take, apart from those of the index."""
+        return sum(array.nbytes for array in self.generator.arrays.values() if array.base is None)
+
     def ranges(self, parts: int) -> list[Range]:
         """Cut the seeds into at most `parts` ranges of about equal work."""
         return _ranges_of_equal_work(self.generator, parts)
@@ -52,16 +59,22 @@ class _Compiled:
     def _function(self, *more: NDArray[np.generic] | int) -> Callable[..., int]:
         """Return the function of a range, given the arguments between the constants and the arrays."""
         function, constants = load(self.source), np.array(self.generator.constants or [0], np.int64)
-        arguments = (self.tally, constants, *more, *self.generator.arrays.values())
-        return lambda *bounds: int(function(*bounds, *arguments))
+        arguments, limits = (self.tally, constants, *more, *self.generator.arrays.values()), quota()
+
+        def call(*bounds: int) -> int:
+            found = int(function(*bounds, *arguments))
+            limits.check()
+            return found
+
+        return call
 
 
-class Counting(_Compiled):
+class Counting(Compiled):
     """A nest bound to an index and compiled to count matches."""
 
     def __init__(self, nest: Nest, query: Query, index: ReadableIndex) -> None:
         self.nest, self.binder = nest, Binder(query, nest.attributes, index)
-        super().__init__(CountSource(nest, self.binder))
+        super().__init__(self._source())
 
     def count(self, ranges: Iterable[Range], progress: Callable[[int], None] = lambda _: None) -> int:
         """Return the count for some ranges of seeds, and report each range when it is done."""
@@ -81,8 +94,8 @@ class Counting(_Compiled):
     def _count_by_primes(self, ranges: list[Range], bound: int) -> int:
         """Count modulo primes until their product exceeds a bound on the count, and put the count together."""
         total, product = 0, 1
-        for prime in _primes():
-            modular = _Compiled(CountSource(self.nest, self.binder, modular=True))
+        for prime in primes():
+            modular = Compiled(self._source(modular=True))
             modular.tally = self.tally
             function = modular._function(prime)
             remainder = sum(function(*bounds) for bounds in ranges) % prime
@@ -92,30 +105,17 @@ class Counting(_Compiled):
                 return total
         raise AssertionError("there are enough primes")
 
+    def _source(self, *, modular: bool = False) -> CountSource:
+        return (TreeCountSource if self.nest.is_tree else CountSource)(self.nest, self.binder, modular=modular)
+
     def _seeds(self) -> int:
         return self.binder.size(self.nest.root.attribute)
 
     def _bounds(self) -> tuple[int, int]:
-        """Return what the count cannot exceed: for one code of the root, and in all.
-
-        A loop has at most as many values as its longest list, and there are at most as many matches as the product of the sizes
-        of relations that cover all attributes.
-        """
-        per_code = self.generator.most_inside(self.generator.root)
-        whole = per_code * max(1, self._seeds())
-        loops = list(self.nest.root.walk())
-        if any(len(set(loop.weights)) < len(loop.weights) for loop in loops):  # one counter stands for several attributes
-            return per_code, whole
-        uncovered, cover = set(self.nest.attributes), 1
-        atoms = [e.atom for loop in loops for e in loop.step.extenders]
-        while uncovered:
-            atom = max(atoms, key=lambda atom: len(uncovered & set(atom.attributes)))
-            uncovered -= set(atom.attributes)
-            cover *= max(1, self.binder.index.statistics.of(atom).tuples)
-        return per_code, min(whole, cover)
+        return bounds_on_count(self.generator, self.nest, self.binder)
 
 
-class Listing(_Compiled):
+class Listing(Compiled):
     """A chain of loops, perhaps with tails side by side at its end, bound to an index and compiled to list matches."""
 
     def __init__(self, nest: Nest, query: Query, index: ReadableIndex, *, factorized: bool = False) -> None:
@@ -144,7 +144,61 @@ class Listing(_Compiled):
             progress(1)
 
 
-def _primes() -> Iterator[int]:
+class TreeListing(Compiled):
+    """A tree of plans bound to an index and compiled to list the matches of each of its queries."""
+
+    def __init__(self, tree: PlanTree, index: ReadableIndex) -> None:
+        self.tree = tree
+        self.source_text = TreeListSource(tree.nest, Binder(tree.scope, tree.nest.attributes, index))
+        super().__init__(self.source_text)
+
+    def rows(
+        self, ranges: Iterable[Range], size: int, progress: Callable[[int], None] = lambda _: None
+    ) -> Iterator[tuple[int, MatchRows]]:
+        """Give the matches of ranges of seeds, each time of one query, by its number; the next rows overwrite them."""
+        ends = self.source_text.rows
+        depths = [loop.depth + 1 for loop in ends]
+        spaces = [np.empty((depth, size), self.generator.code_type) for depth in depths]
+        state, filled = np.zeros(max(depths) + 2, np.int64), np.zeros(len(ends), np.int64)
+        function = self._function(state, filled, *spaces)
+        for bounds in ranges:
+            state[0] = 0
+            while True:
+                filled[:] = 0
+                function(*bounds)
+                for number, space, rows in zip(self.source_text.numbers, spaces, filled.tolist(), strict=True):
+                    if rows:
+                        yield number, MatchRows(space[:, :rows])
+                if not state[0]:
+                    break
+            progress(1)
+
+
+def bounds_on_count(generator: CountSource, nest: Nest, binder: Binder) -> tuple[int, int]:
+    """Return what the count of a nest cannot exceed: for one code of the root, and in all.
+
+    A loop has at most as many values as its longest list, and there are at most as many matches as the product of the sizes
+    of relations that cover all attributes.
+    """
+    per_code = generator.most_inside(generator.root)
+    whole = per_code * max(1, binder.size(nest.root.attribute))
+    if is_shared(nest) or nest.is_tree:
+        return per_code, whole
+    uncovered, cover = set(nest.attributes), 1
+    atoms = [e.atom for loop in nest.root.walk() for e in loop.step.extenders]
+    while uncovered:
+        atom = max(atoms, key=lambda atom: len(uncovered & set(atom.attributes)))
+        uncovered -= set(atom.attributes)
+        cover *= max(1, binder.index.statistics.of(atom).tuples)
+    return per_code, min(whole, cover)
+
+
+def is_shared(nest: Nest) -> bool:
+    """Tell whether one counter of a nest stands for several attributes, of which the nest then binds one alone."""
+    return any(len(set(loop.weights)) < len(loop.weights) for loop in nest.root.walk())
+
+
+def primes() -> Iterator[int]:
     """Give primes from 2^31 downwards."""
     for number in range(2**31 - 1, 2**30, -2):
         if all(number % d for d in range(3, isqrt(number) + 1, 2)):
@@ -160,7 +214,7 @@ def _ranges_of_equal_work(generator: CountSource, parts: int) -> list[Range]:
     if trie is None or (root.stages and not divisible):
         sizes = [len(generator.nest.tries[part.trie]) for stage in root.stages for part in stage.codes.lists]
         codes = min(sizes, default=generator.binder.size(generator.binder.order[root.position]))
-        return _between(np.linspace(0, codes, parts + 1).astype(np.int64))
+        return between(np.linspace(0, codes, parts + 1).astype(np.int64))
     offsets = trie.levels[0].offsets[1:] if root.stages else trie.levels[0].offsets  # the first list of a delta has no key
     first, last = 0, len(offsets) - 1
     if bounds.codes and not root.stages:
@@ -169,19 +223,19 @@ def _ranges_of_equal_work(generator: CountSource, parts: int) -> list[Range]:
     low, high = int(offsets[first]), int(offsets[last])
     positions = np.arange(low, high, -(-(high - low) // SAMPLED_POSITIONS) or 1)
     if not len(positions):
-        return _between(np.array([first, last]))
+        return between(np.array([first, last]))
     work = np.cumsum(_work(generator, trie, positions))
     cuts = positions[np.searchsorted(work, work[-1] * np.arange(1, parts) / parts)]
     if not divisible:
         nodes = np.searchsorted(offsets, cuts, side="right") - 1
-        return _between(np.concatenate([[first], np.clip(nodes, first, last), [last]]))
+        return between(np.concatenate([[first], np.clip(nodes, first, last), [last]]))
     ends = np.unique(np.concatenate([[low], cuts, [high]]))
     firsts = np.searchsorted(offsets, ends[:-1], side="right") - 1
     lasts = np.searchsorted(offsets, ends[1:], side="left")
     return list(zip(firsts.tolist(), lasts.tolist(), ends[:-1].tolist(), ends[1:].tolist(), strict=True))
 
 
-def _between(bounds: NDArray[np.int64]) -> list[Range]:
+def between(bounds: NDArray[np.int64]) -> list[Range]:
     """Return the ranges between bounds, with whole lists."""
     return [(first, last, 0, _NO_LIMIT) for first, last in pairwise(np.unique(bounds).tolist())]
 

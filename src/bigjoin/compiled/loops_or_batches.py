@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
-from bigjoin.compiled.loops import Counting, Listing
+from bigjoin.compiled.loops import Counting, Listing, TreeListing
 from bigjoin.joins.bind import ReadableIndex
 from bigjoin.joins.generic_join import Batched
-from bigjoin.query.nest import CountPlan, Nest, nest_of
+from bigjoin.query.nest import CountPlan, Nest, PlanTree, nest_of
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
+from bigjoin.quota import quota
 
 
 def as_loops(plan: Plan) -> CountPlan:
@@ -37,17 +38,27 @@ class CountProgram:
 
     @classmethod
     def choose(cls, plan: CountPlan, steps: Callable[[], Plan], index: ReadableIndex) -> CountProgram:
-        """Compile the nests of a plan, unless one of them is too large; `steps` makes the plan for that."""
+        """Compile the nests of a plan, unless one of them is too large; `steps` makes the plan for that.
+
+        If counters would take more memory than the query may, one chain of loops, which has none, is compiled instead.
+        """
         program = cls(plan.query, plan.terms, plan.divisor)
-        if any(isinstance(found, Counting) and found.is_too_large for _, found in program.bind(index)):
-            return cls(plan.query, steps=steps())
-        return program
+        bound = program.bind_loops(index)
+        if not quota().fits(sum(found.scratch_bytes for found in bound)):
+            program = cls(plan.query, as_loops(steps()).terms)
+            bound = program.bind_loops(index)
+            quota().require(sum(found.scratch_bytes for found in bound), "what compiled loops keep for each value")
+        return cls(plan.query, steps=steps()) if any(found.is_too_large for found in bound) else program
 
     def bind(self, index: ReadableIndex) -> list[tuple[int, Counting | Batched]]:
         """Bind what is added up to an index, each with how often it is added."""
         if self.steps is not None:
             return [(1, Batched(self.steps, index, max_prefixes=self.max_prefixes))]
-        return [(nest.times, Counting(nest, self.query, index)) for nest in self.nests]
+        return list(zip((nest.times for nest in self.nests), self.bind_loops(index), strict=True))
+
+    def bind_loops(self, index: ReadableIndex) -> list[Counting]:
+        """Bind the nests of loops to an index."""
+        return [Counting(nest, self.query, index) for nest in self.nests]
 
     @property
     def plan(self) -> CountPlan:
@@ -100,3 +111,14 @@ class ListProgram:
     def attributes(self) -> tuple[str, ...]:
         """The order in which attributes are bound."""
         return self.nest.attributes if self.steps is None else self.steps.attributes
+
+
+@dataclass(frozen=True)
+class TreeProgram:
+    """Lists the matches of several queries by a tree of loops, which always compiles: otherwise they are asked one by one."""
+
+    tree: PlanTree
+
+    def bind(self, index: ReadableIndex) -> TreeListing:
+        """Bind the loops to an index."""
+        return TreeListing(self.tree, index)

@@ -6,6 +6,8 @@ counts the triangles of `stages.py`, without its tallies. a0 holds the values an
 where the codes below x end in the list of x, so that this bound is looked up and not searched for.
 
     for n in range(first, last):
+        if stopped[0] != 0:                                         # somebody cancelled the query, or its time is up
+            return 0
         x0 = int64(n)
         start1 = a1[x0]                                             # the set A = N(x0) below x0
         stop2 = a1[x0 + 1]
@@ -40,17 +42,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
-from bigjoin.compiled.source_text import SetSlice, SourceText
+from bigjoin.compiled.found_sets import BitSet, FoundSet, SetSlice, Settled
+from bigjoin.compiled.predicate_source import PredicateSource, UnwrittenError
+from bigjoin.compiled.source_text import SourceText
 from bigjoin.compiled.stages import Bound, BoundLoop, CodeSet, ExtensionList
 from bigjoin.index.trie import Trie
-from bigjoin.joins.bounds_and_filters import Filter
+from bigjoin.joins.bounds_and_filters import Filter, RowFilter
 from bigjoin.joins.extender import BoundExtender
 from bigjoin.query.operators import BY_CODE
 
+_Found = TypeVar("_Found", SetSlice, BitSet)
+
 MAX_MARKS_PER_ITERATION = 8
+
+MAX_CODES_PER_SEED = 64
+"""Codes for each value of the root up to which it pays to look at all codes beforehand."""
 
 _MOVED_ENDS = {"<": (("stop", ""),), ">": (("start", " + 1"),), "==": (("stop", " + 1"), ("start", ""))}
 """Which ends of a slice a bound moves, each to the first position that is not below the bound's code, or that code + 1."""
@@ -70,6 +80,8 @@ class SetSource(SourceText):
         children = self.root.heads
         lists = [part for child in children for stage in child.stages for part in stage.codes.lists]
         keyed = [part for part in lists if part.key == (self.root.position,)]
+        if not self.root.stages:  # it loops over codes, which have to be the nodes of the trie, or lead to them by arithmetic
+            keyed = [part for part in keyed if self.nest.tries[part.trie].places is None]
         if not keyed:
             return None, False
         trie = self.nest.tries[keyed[0].trie]
@@ -101,16 +113,26 @@ class SetSource(SourceText):
     def is_filtered(self, loop: BoundLoop) -> bool:
         """Tell whether some values of a loop's set may be skipped."""
         by_bound = not loop.stages and loop.bounds
-        return bool(loop.condition.filters or loop.checks or loop.loop.weights or by_bound) or loop is self.root
+        conditions = loop.condition.filters or loop.condition.row_filters
+        return bool(conditions or loop.checks or loop.loop.weights or by_bound) or loop is self.root
 
     def conditions(self, loop: BoundLoop) -> list[str]:
         """Return what a value must satisfy besides being in the set."""
         x = f"x{loop.position}"
         found = [self.comparison(f, x) for f in loop.condition.filters]
         found += [f"({self.holds(extender)}) == {wanted}" for extender, wanted in loop.checks]
+        found += [self.predicate(f) for f in loop.condition.row_filters]
         if not loop.stages or loop is self.root:  # otherwise the bounds have cut the set
             found += [f"{x} {bound.op} {self.code_of(bound)}" for bound in loop.bounds]
         return found
+
+    def predicate(self, f: RowFilter) -> str:
+        """Return a predicate as an expression; if it cannot be written, the function will not be used."""
+        try:
+            return PredicateSource(f, self.array).condition(f.predicate.expression)
+        except UnwrittenError:
+            self.is_unwritten = True
+            return "False"
 
     def comparison(self, f: Filter, x: str) -> str:
         """Return a filter as an expression."""
@@ -127,8 +149,9 @@ class SetSource(SourceText):
         """Return as an expression whether a relation holds a tuple, all of which is bound."""
         return self.contains(self.slice_of(self.nest.list_of(extender)), f"x{extender.value}")
 
-    def contains(self, found: SetSlice, code: str) -> str:
+    def contains(self, found: FoundSet, code: str) -> str:
         """Return as an expression whether a set holds a code."""
+        assert isinstance(found, SetSlice)
         return f"position_of({found.array}, {found.start}, {found.stop}, {code}) >= 0"
 
     def code_of(self, bound: Bound) -> str:
@@ -149,61 +172,82 @@ class SetSource(SourceText):
             if self.lookup(wanted) is None:
                 found = self.scopes[-1][wanted] = self.materialise(wanted, loop if wanted is loop.extensions else None)
                 if depth >= 0:
-                    self.open(f"{found.stop} > {found.start}")
+                    self.open(found.is_not_empty)
 
     @contextmanager
     def marking(self, heads: Sequence[BoundLoop], depth: int, iterations: str) -> Iterator[None]:
         """Mark the sets of a depth that deeper lists are intersected with, while the code written inside runs."""
-        level, outer = self.level, len(self.marked)
+        level, outer = self.level, len(self.clearing)
         pairs = [pair for head in heads for loop in head.walk() for pair in pairwise(loop.stages)]
-        met_later = [stage for stage, later in pairs if len(later.codes.lists) > len(stage.codes.lists)]
+        met_later = [
+            stage for stage, later in pairs if len(later.codes.lists) > len(stage.codes.lists) and self.is_listed(later.codes)
+        ]
         for codes in (stage.codes for stage in met_later if stage.depth == depth):
             found = self.lookup(codes)
-            if found is not None and found.marked == "False":
-                marks = self.derived(f"marks{len(self.marked)}", lambda: np.zeros(self.domain, np.uint8))
+            if isinstance(found, SetSlice) and found.marked == "False":
+                marks = self.derived(f"marks{len(self.clearing)}", lambda: np.zeros(self.domain, np.uint8))
                 flag = self.let("is_marked", f"{found.size} <= {MAX_MARKS_PER_ITERATION} * ({iterations})")
-                found = self.scopes[-1][codes] = replace(found, marks=marks, marked=flag)
-                self.set_marks(found, 1)
-                self.marked.append(found)
+                self.scopes[-1][codes] = replace(found, marks=marks, marked=flag)
+                self.write_all(f"if {flag}:", f"    mark({marks}, {found.array}, {found.start}, {found.stop}, 1)")
+                self.clearing.append((f"if {flag}:", f"    mark({marks}, {found.array}, {found.start}, {found.stop}, 0)"))
         yield
         self.level = level
-        for found in self.marked[outer:]:
-            self.set_marks(found, 0)
-        del self.marked[outer:]
+        self.clear(outer)
+        del self.clearing[outer:]
 
-    def set_marks(self, found: SetSlice, flag: int) -> None:
-        """Write how the marks of a set are made or cleared."""
-        self.line(f"if {found.marked}:")
-        self.line(f"    mark({found.marks}, {found.array}, {found.start}, {found.stop}, {flag})")
+    def clear(self, outer: int = 0) -> None:
+        """Write how all marks and places of this point are cleared, but for some outer ones."""
+        for lines in self.clearing[outer:]:
+            self.write_all(*lines)
+
+    def is_listed(self, wanted: CodeSet) -> bool:  # noqa: ARG002
+        """Tell whether a set is written as a list."""
+        return True
+
+    @contextmanager
+    def each(self, loop: BoundLoop, found: FoundSet, begin: str) -> Iterator[None]:
+        """Write a loop over the members of a set, from one that it begins with."""
+        assert isinstance(found, SetSlice)
+        with self.block(f"for p{loop.position} in range({begin}, {found.stop}):"):
+            self.line(f"x{loop.position} = int64({found.array}[p{loop.position}])")
+            yield
 
     # One set
 
-    def set_of(self, loop: BoundLoop) -> SetSlice:
+    def set_of(self, loop: BoundLoop) -> FoundSet:
         """Return the set of a loop; write it unless that was done before."""
         found = self.lookup(loop.extensions)
         if found is None:
             found = self.scopes[-1][loop.extensions] = self.materialise(loop.extensions, loop)
         return found
 
-    def lookup(self, wanted: CodeSet) -> SetSlice | None:
+    def lookup(self, wanted: CodeSet) -> FoundSet | None:
         """Return a set that was already written."""
         return next((scope[wanted] for scope in reversed(self.scopes) if wanted in scope), None)
+
+    def smallest_known(
+        self, wanted: CodeSet, kind: type[_Found], within: Settled | None = None
+    ) -> tuple[CodeSet, _Found] | None:
+        """Return the smallest set of a kind, and in a universe, already written that another one is a part of."""
+        items = (item for scope in self.scopes for item in scope.items())
+        holding = [(codes, found) for codes, found in items if codes.holds_all_of(wanted, self.nest.ordered)]
+        known = [(codes, found) for codes, found in holding if isinstance(found, kind) and found.within == within]
+        return max(known, key=lambda item: (len(item[0].lists), len(item[0].without), len(item[0].bounds)), default=None)
 
     def operands(self, wanted: CodeSet) -> tuple[list[SetSlice], list[ExtensionList]]:
         """Write the slices whose intersection is a set, and return them and the lists that must be subtracted.
 
         The first is the smallest set already written that the wanted one is a part of, if there is one.
         """
-        known = [item for scope in self.scopes for item in scope.items() if item[0].holds_all_of(wanted, self.nest.ordered)]
-        known.sort(key=lambda item: (len(item[0].lists), len(item[0].without), len(item[0].bounds)), reverse=True)
-        base, slices = (known[0][0], [known[0][1]]) if known else (CodeSet(), [])
+        base, found = self.smallest_known(wanted, SetSlice) or (CodeSet(), None)
+        slices = [] if found is None else [found]
         new = sorted(wanted.lists - base.lists, key=lambda part: (part.trie, part.key))
         slices += [self.cut(self.slice_of(part), wanted.bounds, part) for part in new]
         if not new and base.bounds != wanted.bounds:
             slices = [self.cut(slices[0], wanted.bounds - base.bounds)]
         return slices, sorted(wanted.without - base.without, key=lambda part: (part.trie, part.key, repr(part.after)))
 
-    def materialise(self, wanted: CodeSet, loop: BoundLoop | None) -> SetSlice:
+    def materialise(self, wanted: CodeSet, loop: BoundLoop | None) -> FoundSet:
         """Write the code that finds a set, and return where it is; `loop` is the one whose candidates these are."""
         slices, without = self.operands(wanted)
         self.tally_candidates(slices, loop)
@@ -243,9 +287,13 @@ class SetSource(SourceText):
 
     def tally_candidates(self, slices: list[SetSlice], loop: BoundLoop | None) -> None:
         """Write how candidates are counted: as many as the shortest list is long."""
+        sizes = ", ".join(found.size for found in slices)
+        self.tally_size(loop, sizes if len(slices) == 1 else f"min({sizes})")
+
+    def tally_size(self, loop: BoundLoop | None, size: str) -> None:
+        """Write how some candidates are counted; `loop` is the one that has them, if these are its own."""
         if loop is not None:
-            sizes = ", ".join(found.size for found in slices)
-            self.line(f"tally[{len(self.loops) + loop.number}] += {sizes if len(slices) == 1 else f'min({sizes})'}")
+            self.line(f"tally[{len(self.loops) + loop.number}] += {size}")
 
     def pair(self, a: SetSlice, b: SetSlice) -> str:
         """Return two sets as the arguments of `common`, which uses the marks of the first."""
@@ -287,6 +335,11 @@ class SetSource(SourceText):
         return found
 
     def has_splits(self, part: ExtensionList) -> bool:
-        """Tell whether it is worth looking up where codes stand in their own lists: those that do not change."""
+        """Tell whether it is worth finding out where all codes stand in their own lists: those that do not change.
+
+        It takes as long as there are codes, and must pay off: not if the root has few of them, such as seeds.
+        """
         trie = self.nest.tries[part.trie]
-        return len(trie.levels) == 1 and trie.places is None
+        seeds = min((len(self.nest.tries[one.trie]) for stage in self.root.stages for one in stage.codes.lists), default=None)
+        is_often_read = seeds is None or seeds * MAX_CODES_PER_SEED > trie.nodes_stored
+        return len(trie.levels) == 1 and trie.places is None and is_often_read

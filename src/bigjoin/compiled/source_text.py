@@ -11,26 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.compiled.found_sets import FoundSet
 from bigjoin.compiled.stages import BoundNest, CodeSet
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.trie import Trie
 from bigjoin.joins.bind import Binder
 from bigjoin.kernels.walk import own_positions
 from bigjoin.query.nest import Nest
+from bigjoin.quota import quota
+
+_ROWS = """from bigjoin.kernels.bits import lowest
+from bigjoin.kernels.rows import ONES, ZERO, all_members, holds_place, make_row_if_paid, meet_list, meet_places
+from bigjoin.kernels.rows import meet_row, members_in_list, settle, without_lowest
+"""
 
 _MODULE = """from numpy import int64
 
 from bigjoin.kernels.jit import kernel
 from bigjoin.kernels.lists import lower_bound, position_of
 from bigjoin.kernels.sets import common, mark, without
-
+{more}
 
 @kernel
 def run({arguments}):
@@ -47,21 +53,6 @@ MAX_SOURCE_LINES = 400
 """Compiling takes some 10 ms a line."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetSlice:
-    """A set in the generated code, array[start:stop], with its marks and the variable that tells whether they are set."""
-
-    array: str
-    start: str
-    stop: str
-    marks: str = "nothing"
-    marked: str = "False"
-
-    @property
-    def size(self) -> str:
-        return f"{self.stop} - {self.start}"
-
-
 class SourceText:
     """A function being written, for a nest that is bound to an index."""
 
@@ -71,14 +62,16 @@ class SourceText:
         self.root = self.nest.root
         self.loops = list(self.root.everything())
         self.lines: list[str] = []
+        self.is_unwritten = False
+        """Whether a predicate could not be written, so that the plan has to be executed on batches."""
         self.level = self.max_level = 1
         self.names = self.buffers = 0
-        self.arrays: dict[str, NDArray[Any]] = {"nothing": np.zeros(1, np.uint8)}
+        self.arrays: dict[str, NDArray[Any]] = {"nothing": np.zeros(1, np.uint8), "stopped": quota().flag}
         self.known: dict[tuple[int, int, str], str] = {}
         self.constants: list[int] = []
-        self.scopes: list[dict[CodeSet, SetSlice]] = []
-        self.marked: list[SetSlice] = []
-        """The sets that are marked at this point."""
+        self.scopes: list[dict[CodeSet, FoundSet]] = []
+        self.clearing: list[tuple[str, ...]] = []
+        """How the marks of this point are cleared."""
         self.domain = max(binder.size(a) for a in nest.attributes)
         self.code_type = code_type(self.domain)
 
@@ -88,6 +81,11 @@ class SourceText:
         """Write a line at the current level."""
         self.max_level = max(self.max_level, self.level)
         self.lines.append("    " * self.level + text)
+
+    def write_all(self, *lines: str) -> None:
+        """Write lines at the current level."""
+        for line in lines:
+            self.line(line)
 
     def let(self, prefix: str, expression: str) -> str:
         """Write an assignment to a new variable, and return its name."""
@@ -179,13 +177,19 @@ class SourceText:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether Python cannot nest what was written, or compiling it would take longer than it saves."""
+        """Whether Python cannot nest what was written, compiling it would take too long, or a predicate needs whole rows."""
         loops = max(loop.depth for loop in self.loops) + 1
-        return loops > MAX_SOURCE_LOOPS or self.max_level > MAX_SOURCE_INDENTS or len(self.lines) > MAX_SOURCE_LINES
+        return (
+            self.is_unwritten
+            or loops > MAX_SOURCE_LOOPS
+            or self.max_level > MAX_SOURCE_INDENTS
+            or len(self.lines) > MAX_SOURCE_LINES
+        )
 
     def module(self, *arguments: str) -> str:
         """Return the source of a module with the function, which takes these arguments and then the arrays."""
-        return _MODULE.format(arguments=", ".join([*arguments, *self.arrays]), body="\n".join(self.lines))
+        more = _ROWS if "eras" in self.arrays else ""
+        return _MODULE.format(more=more, arguments=", ".join([*arguments, *self.arrays]), body="\n".join(self.lines))
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

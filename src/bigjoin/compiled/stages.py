@@ -20,6 +20,9 @@ Sets are compared by what they are made of, so the first stage of c is recognise
         for b in A:
             total += size of A & (N(b) below b)     # depth 1
 
+One kind of loop is not jumped over: that of an edge's rows with a condition, such as a time. A pair has few rows, and often
+none is left, so a stage that is known before such a loop is computed inside it.
+
 That c is also below a is not checked at depth 1, since it follows from c < b and b < a. In the same way, the c and d of a
 4-clique share A & N(b). `set_source.py` writes the code of a stage, and continues this example.
 """
@@ -40,6 +43,7 @@ from bigjoin.kernels.compare import NOT_EQUAL
 from bigjoin.query.nest import Loop, Nest
 from bigjoin.query.plan import Extender, ordered_pairs
 from bigjoin.query.read import Version
+from bigjoin.query.statistics import has_dense_lists
 
 OrderedPairs = frozenset[tuple[int, int]]
 """Positions (smaller, larger) of attributes whose codes are known to be in this order."""
@@ -72,6 +76,11 @@ class Bound:
     def reads(self) -> tuple[int, ...]:
         """The positions that decide it."""
         return () if self.position is None else (self.position,)
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether codes have to be below it."""
+        return self.op == "<"
 
     def follows_from(self, others: Iterable[Bound], ordered: OrderedPairs) -> bool:
         """Tell whether codes within other bounds are within this one: what is below b is below a if b < a."""
@@ -115,11 +124,15 @@ class BoundLoop:
     checks: tuple[tuple[BoundExtender, bool], ...]
     chained: bool = False
     """Whether its first inner loop continues a chain, whose last loop adds to a counter or writes rows."""
+    looped: bool = False
+    """Whether each of its values matters, and not only how many there are."""
     stages: list[SetStage] = field(default_factory=list)
     """Each a part of the one before; the last is the set of the loop. None: its values are all codes, or a counter has them."""
     inner: list[BoundLoop] = field(default_factory=list)
     counters: list[tuple[int, BoundLoop]] = field(default_factory=list)
     """The number of each counter and the first loop of the chain that fills it."""
+    apart: list[BoundLoop] = field(default_factory=list)
+    """The loops with which queries of a tree go on, each for itself."""
 
     @property
     def depth(self) -> int:
@@ -141,13 +154,21 @@ class BoundLoop:
     @property
     def heads(self) -> list[BoundLoop]:
         """The loops that run for each of its values: those that fill counters, then those inside."""
-        return [*(first for _, first in self.counters), *self.inner]
+        return [*(first for _, first in self.counters), *self.inner, *self.apart]
 
     @property
     def is_counted(self) -> bool:
         """Whether only the size of its set matters, perhaps without a few codes that are already bound."""
         plain = all(f.by_code and f.operator == NOT_EQUAL and not f.unless for f in self.condition.filters)
-        return plain and not (self.inner or self.counters or self.checks or self.loop.weights) and bool(self.stages)
+        within = self.inner or self.apart or self.counters or self.checks or self.loop.weights
+        return plain and not (within or self.looped or self.condition.row_filters) and bool(self.stages)
+
+    def chain_to(self, last: BoundLoop) -> None:
+        """Make the loops from here to another one a chain."""
+        if self is not last:
+            self.inner.sort(key=lambda child: last not in child.everything())
+            self.chained = True
+            self.inner[0].chain_to(last)
 
     def everything(self) -> Iterator[BoundLoop]:
         """Give this loop and all those within it."""
@@ -171,12 +192,16 @@ class BoundNest:
         self.tries: list[Trie] = []
         place = binder.order.index
         self.ordered: OrderedPairs = frozenset((place(a), place(b)) for a, b in ordered_pairs(nest.restrictions))
+        self.dense: set[int] = set()
+        """The numbers of tries whose lists are long and share much."""
         self._numbers = count()
+        self._rare: set[int] = set()
+        """The positions of rows of edges with a condition: often a pair has none."""
         self.root = self._bind(nest.root, (), None)
 
     def number(self, trie: Trie) -> int:
-        """Return the number of a trie, a new one if it has none."""
-        number = next((i for i, known in enumerate(self.tries) if known is trie), len(self.tries))
+        """Return the number of a trie, a new one if it has none; both orders of a symmetric relation are the same lists."""
+        number = next((i for i, known in enumerate(self.tries) if known.has_same_lists(trie)), len(self.tries))
         if number == len(self.tries):
             self.tries.append(trie)
         return number
@@ -188,37 +213,61 @@ class BoundNest:
     def _bind(self, loop: Loop, path: tuple[int, ...], counter: int | None) -> BoundLoop:
         """Bind a loop and all within it; `counter` is the one that its chain fills, if it is part of such a chain."""
         step, binder = loop.step, self.binder
-        lists = [self.list_of(binder.extender(e)) for e in step.extenders if path or _limits_root(e)]
-        checks, without = binder.checks(step.checks), [self.list_of(binder.extender(e)) for e in step.excluders]
+        read = [e for e in step.extenders if path or self._limits_root(e)]
+        lists = [self.list_of(binder.extender(e)) for e in read]
+        dense = [has_dense_lists(binder.index.statistics.of(e.atom), e.columns) for e in read]
+        self.dense |= {part.trie for part, is_dense in zip(lists, dense, strict=True) if is_dense}
+        short = [e for e in step.checks if not (path or e.key or e.atom.negated) and self._is_given(e)]
+        lists += [self.list_of(binder.extender(e)) for e in short]
+        checks = binder.checks([e for e in step.checks if e not in short])
+        without = [self.list_of(binder.extender(e)) for e in step.excluders]
         if not path or not lists:  # there is no set to subtract from, so each value is checked
             checks, without = (*checks, *binder.checks(step.excluders)), []
         condition = binder.condition(loop.attribute, step.restrictions, step.filters)
         position = binder.order.index(loop.attribute)
         chained = counter is not None and loop.collects != counter
         bound = BoundLoop(loop, next(self._numbers), position, path, condition, checks, chained)
-        bound.stages = _stages(bound, lists, without, self.ordered)
+        bound.stages = _stages(bound, lists, without, self.ordered, self._rare)
+        if condition.filters or condition.row_filters:
+            self._rare |= {position} if any(map(self._lists_rows, step.extenders)) else set()
         inside = (*path, position)
         bound.counters = [(inner.number, self._bind(inner.spine, inside, inner.number)) for inner in loop.counters]
         bound.inner = [self._bind(child, inside, counter if chained and not i else None) for i, child in enumerate(loop.inner)]
+        bound.apart = [self._bind(child, inside, None) for child in loop.apart]
         return bound
 
+    def _limits_root(self, e: Extender) -> bool:
+        """Tell whether the root loops over the list of an extender: of a label, of seeds, or of the keys of a delta.
 
-def _limits_root(e: Extender) -> bool:
-    """Tell whether the root loops over the list of an extender: of a label, or of the keys of a delta.
+        Otherwise the root loops over all codes, and those without an edge turn out to have an empty list at the next loop.
+        """
+        return len(e.atom.attributes) == 1 or e.atom.version is Version.DELTA or self._is_given(e)
 
-    Otherwise the root loops over all codes, and those without an edge turn out to have an empty list at the next loop.
-    """
-    return len(e.atom.attributes) == 1 or e.atom.version is Version.DELTA
+    def _lists_rows(self, e: Extender) -> bool:
+        """Tell whether the extensions of an extender are the rows of a pair."""
+        return e.columns[-1] == self.binder.index.statistics.relation(e.atom).arity
+
+    def _is_given(self, e: Extender) -> bool:
+        return self.binder.index.statistics.of(e.atom).given
 
 
-def _stages(loop: BoundLoop, lists: list[ExtensionList], without: list[ExtensionList], ordered: OrderedPairs) -> list[SetStage]:
+def _stages(
+    loop: BoundLoop, lists: list[ExtensionList], without: list[ExtensionList], ordered: OrderedPairs, rare: set[int]
+) -> list[SetStage]:
     if not lists:
         return []
+
+    def known_at(part: ExtensionList | Bound) -> int:
+        depth = max(map(loop.path.index, part.reads), default=-1)
+        while depth + 1 < loop.depth and loop.path[depth + 1] in rare:
+            depth += 1
+        return depth
+
     below = {Bound("<", p) for p in loop.path if (loop.position, p) in ordered}
     above = {Bound(">", p) for p in loop.path if (p, loop.position) in ordered}
     bounds = below.union(above, loop.bounds)
     parts: list[ExtensionList | Bound] = [*lists, *without, *bounds]
-    depths = {part: max(map(loop.path.index, part.reads), default=-1) for part in parts}
+    depths = {part: known_at(part) for part in parts}
     first = min(depths[part] for part in lists)
     stages = []
     for depth in sorted({max(first, each) for each in depths.values()}):

@@ -214,6 +214,9 @@ class Manager:
         for f in self.plan.steps[self.number].condition.filters:
             kept = f.allows(extended[-1], extended)
             extended, proposers = np.compress(kept, extended, axis=1), proposers[kept]
+        for predicate in self.plan.steps[self.number].condition.row_filters:
+            kept = predicate.allows(extended)
+            extended, proposers = np.compress(kept, extended, axis=1), proposers[kept]
         return Managed(extended, proposers)
 
     def _intersected(self, exchange: int, state: Managed, answers: Answers) -> Managed:

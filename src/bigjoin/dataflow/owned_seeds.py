@@ -113,6 +113,8 @@ def tuples_of_workers(trie: Trie, workers: int) -> NDArray[np.int64]:
         return np.full(workers, len(trie))
     if trie.shards.count == workers and trie.keys is None and trie.places is None:
         return np.diff(tuple_bounds(trie)[[trie.shards.first(worker) for worker in range(workers + 1)]])
+    if trie.keys is not None:
+        return np.bincount(trie.keys % workers, np.diff(tuple_bounds(trie)), workers).astype(np.int64)
     return share_out(tuples_of_codes(trie), workers)
 
 

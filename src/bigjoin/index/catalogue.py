@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.index.stage_runner import in_threads
 from bigjoin.index.trie import Trie
 from bigjoin.kernels.sample import common_sizes, continued_sizes
 from bigjoin.kernels.sets import SCAN_RATIO
@@ -38,45 +39,59 @@ def sample(tries: Sequence[Trie]) -> dict[str, float]:
         return {}
     draw = np.random.default_rng(CATALOGUE_SEED)
     positions = np.sort(draw.integers(0, len(trie), CATALOGUE_TUPLES))
-    ends = trie.tuples(positions)
+    ends = [end.astype(np.int64) for end in trie.tuples(positions)]
     draws = draw.integers(0, 1000, CATALOGUE_TUPLES)
-    buffer = np.empty(max(int(np.diff(t.offsets).max()) for t in tries), trie.values.dtype)
+    longest = max(t.longest for t in tries)
     orders = range(len(tries))
-    found: dict[str, float] = {}
 
     def lists(order: int, codes: NDArray[Any]) -> _Lists:
         t = tries[order]
-        nodes = t.shards.nodes(np.maximum(codes, 0).astype(np.int64)).astype(np.int64)
+        nodes = t.shards.nodes(np.maximum(codes, 0)).astype(np.int64)
         return t.offsets, t.values, np.where(codes >= 0, nodes, -1)
+
+    def buffer() -> NDArray[Any]:
+        return np.empty(longest, trie.values.dtype)
 
     def shared(a: _Lists, b: _Lists) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         sizes, drawn = np.empty(CATALOGUE_TUPLES, np.int64), np.empty(CATALOGUE_TUPLES, np.int64)
-        common_sizes(*a, *b, buffer, draws, sizes, drawn)
+        common_sizes(*a, *b, buffer(), draws, sizes, drawn)
         return sizes, drawn
 
     lengths = {}
     for end, order in product((0, 1), orders):
-        offsets, _, nodes = lists(order, ends[end].astype(np.int64))
+        offsets, _, nodes = lists(order, ends[end])
         lengths[end, order] = offsets[nodes + 1] - offsets[nodes]
-        found[f"length.{end}.{order}"] = float(lengths[end, order].mean())
-    for first, second in product(orders, orders):
-        a, b = lists(first, ends[0].astype(np.int64)), lists(second, ends[1].astype(np.int64))
+
+    def of_pairs(item: tuple[int, int]) -> dict[str, float]:
+        first, second = item
+        a, b = lists(first, ends[0]), lists(second, ends[1])
         sizes, third = shared(a, b)
-        found[f"shared.{first}.{second}"] = float(sizes.mean())
-        found[f"scan.0.{first}.{second}"] = _scanned(lengths[1, second], lengths[0, first])
-        found[f"scan.1.{first}.{second}"] = _scanned(lengths[0, first], lengths[1, second])
+        found = {
+            f"shared.{first}.{second}": float(sizes.mean()),
+            f"scan.0.{first}.{second}": _scanned(lengths[1, second], lengths[0, first]),
+            f"scan.1.{first}.{second}": _scanned(lengths[0, first], lengths[1, second]),
+        }
         for order in orders:
             deeper = np.empty(CATALOGUE_TUPLES, np.int64)
-            continued_sizes(*a, *b, *lists(order, third), buffer, deeper)
+            continued_sizes(*a, *b, *lists(order, third), buffer(), deeper)
             # An average over triangles, not over tuples: a tuple with many triangles counts for all of them.
             found[f"continued.{first}.{second}.{order}"] = float((deeper * sizes).sum() / max(1, sizes.sum()))
-    for centre, middle, near, far in product((0, 1), orders, orders, orders):
-        offsets, values, nodes = lists(middle, ends[centre].astype(np.int64))
+        return found
+
+    def of_wedges(item: tuple[int, int, int, int]) -> dict[str, float]:
+        centre, middle, near, far = item
+        offsets, values, nodes = lists(middle, ends[centre])
         length = offsets[nodes + 1] - offsets[nodes]
         at = np.minimum(offsets[nodes] + length * draws // 1000, len(values) - 1)
         third = np.where(length > 0, values[at].astype(np.int64), -1)
-        sizes, _ = shared(lists(near, ends[1 - centre].astype(np.int64)), lists(far, third))
-        found[f"wedge.{centre}.{middle}.{near}.{far}"] = float((sizes * length).sum() / max(1, length.sum()))
+        sizes, _ = shared(lists(near, ends[1 - centre]), lists(far, third))
+        return {f"wedge.{centre}.{middle}.{near}.{far}": float((sizes * length).sum() / max(1, length.sum()))}
+
+    found = {f"length.{end}.{order}": float(each.mean()) for (end, order), each in lengths.items()}
+    for more in in_threads(of_pairs, list(product(orders, orders))):
+        found |= more
+    for more in in_threads(of_wedges, list(product((0, 1), orders, orders, orders))):
+        found |= more
     return {name: round(value, 4) for name, value in found.items()}
 
 

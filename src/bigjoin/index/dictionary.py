@@ -13,10 +13,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.values import Column, constant, plain, take
-from bigjoin.query.terms import Value
+from bigjoin.query.terms import ConstantValue
 
 CODES_IN_32_BITS = 2**32
 """Domains below this size have codes of 32 bits."""
+
+NO_CODE = -1
+"""In place of the code of an id that a domain does not have."""
+
+MAX_SEARCHED_SHARE = 16
+"""Ids are searched for one by one if there are fewer than one in so many of the domain's."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,34 @@ class Dictionary:
         """Return the ids of codes."""
         return take(self.ids, codes)
 
-    def comparable(self, value: Value) -> bool:
+    def codes(self, ids: pa.Array) -> NDArray[np.int64]:
+        """Return the codes of ids, which have the type of these, NO_CODE for those that are not there or are NULL.
+
+        Few are searched for in all by rank; for many, all are put into a hash table, which also finds NaN.
+        """
+        if MAX_SEARCHED_SHARE * len(ids) > len(self) or pa.types.is_floating(self.type):
+            known = self.ids.combine_chunks() if isinstance(self.ids, pa.ChunkedArray) else self.ids
+            places = pc.index_in(ids, value_set=known, skip_nulls=True)
+            return np.asarray(pc.fill_null(places, NO_CODE)).astype(np.int64)
+        low, high = np.zeros(len(ids), np.int64), np.full(len(ids), len(self), np.int64)
+        while (high > low).any():
+            middle = np.minimum((low + high) >> 1, len(self) - 1)
+            smaller = self._is_smaller(self._codes_by_rank[middle], ids) & (low < high)
+            low, high = np.where(smaller, middle + 1, low), np.where(smaller, high, np.maximum(low, middle))
+        codes = self._codes_by_rank[np.minimum(low, len(self) - 1)]
+        found = pc.fill_null(pc.equal(take(self.ids, codes), ids), False).to_numpy(zero_copy_only=False)
+        return np.where(found, codes, NO_CODE)
+
+    def _is_smaller(self, codes: NDArray[Any], ids: pa.Array) -> NDArray[np.bool_]:
+        """Tell for each code whether its id is smaller than another id."""
+        smaller: NDArray[np.bool_] = pc.fill_null(pc.less(take(self.ids, codes), ids), False).to_numpy(zero_copy_only=False)
+        return smaller
+
+    def comparable(self, value: ConstantValue) -> bool:
         """Tell whether a constant can be compared with the ids: text with text, numbers with numbers, ISO times with times."""
         return constant(value, self.type) is not None
 
-    def smaller(self, value: Value, *, or_equal: bool = False) -> int:
+    def smaller(self, value: ConstantValue, *, or_equal: bool = False) -> int:
         """Return how many ids are smaller than a constant (or equal to it), by binary search."""
         bound = constant(value, self.type)
         low, high = 0, len(self.ids)
@@ -69,7 +98,7 @@ class Dictionary:
                 high = middle
         return low
 
-    def code(self, value: Value) -> int | None:
+    def code(self, value: ConstantValue) -> int | None:
         """Return the code of an id, or None if there is no such id."""
         rank = self.smaller(value)
         return int(self._codes_by_rank[rank]) if rank < self.smaller(value, or_equal=True) else None
@@ -102,16 +131,21 @@ class RowNumbers:
         """Return the ids of codes."""
         return pa.array(codes.astype(np.int64))
 
-    def comparable(self, value: Value) -> bool:
+    def codes(self, ids: pa.Array) -> NDArray[np.int64]:
+        """Return the codes of ids, NO_CODE for those that are not there or are NULL."""
+        codes = pc.fill_null(ids, NO_CODE).to_numpy(zero_copy_only=False).astype(np.int64)
+        return np.where((codes >= 0) & (codes < self.size), codes, NO_CODE)
+
+    def comparable(self, value: ConstantValue) -> bool:
         """Tell whether a constant can be compared with the ids: only numbers can."""
         return constant(value, self.type) is not None
 
-    def smaller(self, value: Value, *, or_equal: bool = False) -> int:
+    def smaller(self, value: ConstantValue, *, or_equal: bool = False) -> int:
         """Return how many ids are smaller than a constant (or equal to it)."""
         bound = min(max(-1, constant(value, self.type)), self.size)  # it may be infinite
         return int(min(max(0, floor(bound) + 1 if or_equal else ceil(bound)), self.size))
 
-    def code(self, value: Value) -> int | None:
+    def code(self, value: ConstantValue) -> int | None:
         """Return the code of an id, or None if there is no such id."""
         code = self.smaller(value)
         return code if code < self.smaller(value, or_equal=True) else None

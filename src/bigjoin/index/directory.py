@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,11 @@ class Index(IndexFiles):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _received, (self.path.absolute(), self.manifest, self.verifies)
+
+    @property
+    def identity(self) -> str:
+        """A text that tells this version from all others, of this index and of any."""
+        return self.manifest.identity
 
     @property
     def epoch(self) -> int:
@@ -137,6 +142,8 @@ class Index(IndexFiles):
         trie = self.stored_trie(entry, order)
         if not self.leaves_out_runs and len(trie) != entry.tuples:
             raise self.damaged(f"the relation {relation!r} has {len(trie)} tuples, and {entry.tuples} by the manifest")
+        if not self.leaves_out_runs:  # a verified figure, which would otherwise be found from all lists for every question
+            trie = replace(trie, most=entry.orders[order].lists.longest)
         return trie.first_columns(len(columns))
 
     def _view(self, relation: str, view: View, columns: ColumnOrder) -> Trie:

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bigjoin.index.dictionary import NO_CODE
 from bigjoin.index.values import Column
-
-NO_CODE = -1
 
 
 class CodeLookup:

@@ -13,6 +13,7 @@ def statistics_of(manifest: Manifest) -> Statistics:
         {name: _relation(entry) for name, entry in manifest.relations.items()},
         {name: domain.size for name, domain in manifest.domains.items()},
         {name: domain.properties for name, domain in manifest.domains.items() if domain.properties},
+        {name: domain.type for name, domain in manifest.domains.items()},
     )
 
 

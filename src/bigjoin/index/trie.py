@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.index.ordered_tuples import ordered_tuples
 from bigjoin.index.shards import ONE_SHARD, Shards
 from bigjoin.kernels.sound import measured_lists
 from bigjoin.kernels.walk import ascend, contains_tuples, descend
@@ -61,6 +62,18 @@ class Trie:
     def nodes_stored(self) -> int:
         """How many lists level 0 has."""
         return len(self.levels[0].offsets) - 1
+
+    def has_same_lists(self, other: Trie) -> bool:
+        """Tell whether this is another trie, or has the very arrays of another trie."""
+        if self is other:
+            return True
+        rest = (other.keyed, other.shards, id(other.places), id(other.keys))
+        return (self.keyed, self.shards, id(self.places), id(self.keys)) == rest and self._memory == other._memory
+
+    @property
+    def _memory(self) -> list[tuple[int, int]]:
+        arrays = (array for level in self.levels for array in (level.offsets, level.values))
+        return [(array.__array_interface__["data"][0], len(array)) for array in arrays]
 
     def nodes(self, key: Sequence[Codes], count: int) -> NDArray[Any]:
         """Return the node of each of `count` keys, given column by column; -1 where a key is not in the relation."""
@@ -146,6 +159,23 @@ def build_trie(columns: Sequence[Codes], domain: int) -> Trie:
     order = np.lexsort(columns[::-1])
     ordered = [np.asarray(column)[order] for column in columns]
     return Trie(levels_of(ordered[0].astype(np.int64), ordered[1:], domain))
+
+
+def sparse_trie(columns: Sequence[Codes], domain: int) -> Trie:
+    """Do the same as `build_trie` for few tuples of a large domain, in time and memory that follow the tuples.
+
+    Node 0 is the empty list of all codes that no tuple begins with, as in the trie of a delta. Zeroed memory is only taken
+    from the system where it is touched.
+    """
+    ordered = ordered_tuples(columns)
+    if len(columns) == 1:
+        return single_list(ordered[0])
+    fresh = np.append(True, ordered[0][1:] != ordered[0][:-1])[: len(ordered[0])]
+    keys = ordered[0][fresh]
+    places = np.zeros(domain, np.uint32)
+    places[keys.astype(np.int64)] = np.arange(1, len(keys) + 1)
+    levels = levels_of(np.cumsum(fresh), ordered[1:], len(keys) + 1)
+    return Trie(levels, places=places, keys=np.append(0, keys).astype(keys.dtype))
 
 
 def levels_of(nodes: NDArray[np.int64], columns: Sequence[Codes], count: int) -> tuple[Level, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -13,12 +13,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.kernels.gather import gather
-from bigjoin.query.terms import Value
+from bigjoin.query.terms import ConstantValue
 
 Column: TypeAlias = pa.ChunkedArray
 """Values by code, in one or several pieces."""
 
 NUMBER, TEXT, TIME, BOOLEAN, BYTES = "a number", "text", "a time", "a truth value", "bytes"
+SPAN = "a span of time"
 
 _MICROSECONDS = {"s": Fraction(10**6), "ms": Fraction(10**3), "us": Fraction(1), "ns": Fraction(1, 10**3)}
 _GATHERED = (pa.int32(), pa.int64(), pa.float64())
@@ -32,6 +33,7 @@ def kind(arrow: pa.DataType) -> str | None:
         TEXT: (pa.types.is_string, pa.types.is_large_string),
         TIME: (pa.types.is_timestamp, pa.types.is_date),
         BOOLEAN: (pa.types.is_boolean,),
+        SPAN: (pa.types.is_duration,),
         BYTES: (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary),
     }
     return next((name for name, tests in kinds.items() if any(test(arrow) for test in tests)), None)
@@ -39,16 +41,17 @@ def kind(arrow: pa.DataType) -> str | None:
 
 def unit(arrow: pa.DataType) -> Fraction:
     """Return what a stored integer counts: microseconds for times, the last decimal place for decimals, otherwise ones."""
-    if pa.types.is_timestamp(arrow):
+    if pa.types.is_timestamp(arrow) or pa.types.is_duration(arrow):
         return _MICROSECONDS[arrow.unit]
     if pa.types.is_date(arrow):
         return Fraction(86_400 * 10**6 if pa.types.is_date32(arrow) else 10**3)
     return Fraction(10) ** -arrow.scale if pa.types.is_decimal(arrow) else Fraction(1)
 
 
-def constant(value: Value, arrow: pa.DataType) -> Any:
+def constant(value: ConstantValue, arrow: pa.DataType) -> Any:
     """Return a constant in a form that compares exactly with `plain` values of a type, or None if it cannot be compared."""
     wanted = kind(arrow)
+    value = str(value) if isinstance(value, date) else value
     if isinstance(value, bool):
         return value if wanted == BOOLEAN else None
     if isinstance(value, str):
@@ -56,10 +59,12 @@ def constant(value: Value, arrow: pa.DataType) -> Any:
             moment = instant(value)
             return None if moment is None else moment / unit(arrow)
         return value if wanted == TEXT else None
-    if wanted != NUMBER:
+    if wanted != NUMBER or not isinstance(value, int | float | Decimal):
         return None
-    # A decimal means the digits that were written, not the nearest binary fraction.
-    return Decimal(repr(value)) if pa.types.is_decimal(arrow) else value
+    # A number with a point means the digits that were written, unless it is compared with a double.
+    if pa.types.is_floating(arrow):
+        return float(value) if isinstance(value, Decimal) else value
+    return Decimal(str(value)) if pa.types.is_decimal(arrow) else value
 
 
 def plain(scalar: pa.Scalar) -> Any:

@@ -165,7 +165,7 @@ def check_column(name: str, column: pa.ChunkedArray, kind: str, length: int) -> 
     """Raise UnsoundError unless a column has a type and a length, and Arrow finds it valid and can take values from it."""
     try:
         column.validate(full=True)
-        some = pa.chunked_array([*column.slice(0, 1).chunks, pa.nulls(1, column.type)]).take(pa.array([0]))
+        some = pa.chunked_array([*column.slice(0, 1).chunks, pa.nulls(1, column.type)]).take(np.zeros(1, np.int64))
         some.combine_chunks()
     except pa.ArrowException as error:
         raise UnsoundError(f"{name} cannot be read ({str(error)[:200]})") from None

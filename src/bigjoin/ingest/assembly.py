@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +13,19 @@ import pyarrow as pa
 from bigjoin.index.catalogue import sample
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.directory import VERTEX
-from bigjoin.index.manifest_entries import ColumnOrder, DomainEntry, Manifest, ReadingEntry, RelationEntry, SourceEntry
+from bigjoin.index.manifest_entries import (
+    ColumnOrder,
+    DomainEntry,
+    Manifest,
+    OrderEntry,
+    ReadingEntry,
+    RelationEntry,
+    SourceEntry,
+)
 from bigjoin.index.shards import Shards
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.values import take
+from bigjoin.ingest.held import HeldEdges, hold_edges
 from bigjoin.ingest.ids import MergedIds
 from bigjoin.ingest.numbering import DistinctEdges, DropDuplicates, Numbering
 from bigjoin.ingest.scan import IdSpace, ScannedChunk
@@ -24,6 +34,9 @@ from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk
 from bigjoin.storage.arrays import map_array, map_table
 
 IDS_WRITTEN_TOGETHER = 1 << 20
+
+EdgePart: TypeAlias = DistinctEdges | HeldEdges
+"""Distinct edges of a relation: some of them in files, or all of them in memory."""
 
 
 class Assembly:
@@ -42,9 +55,12 @@ class Assembly:
         """Return a file as the manifest names it."""
         return f"{self.folder.name}/{file.name}"
 
-    def distinct_edges(self, chunks: Mapping[str, Sequence[ScannedChunk]]) -> dict[str, list[DistinctEdges]]:
-        """Return the distinct edges of each relation, in parts."""
+    def distinct_edges(self, chunks: Mapping[str, Sequence[ScannedChunk]], size: int) -> dict[str, list[EdgePart]]:
+        """Return the distinct edges of each relation, in parts; there are `size` ranks."""
         self.progress("dropping duplicates")
+        held = [[chunk.held for chunk in mine if chunk.held is not None] for mine in chunks.values()]
+        if any(held):
+            return {name: [hold_edges(mine, size)] for name, mine in zip(chunks, held, strict=True)}
         edges = [[chunk.edges for chunk in mine if chunk.edges is not None] for mine in chunks.values()]
         parts = [cut(files, self.part) for files in edges]
         found = run_in_groups(self.run, DropDuplicates(self.exchange), parts)
@@ -52,28 +68,46 @@ class Assembly:
             Path(file.file).unlink()
         return dict(zip(chunks, found, strict=True))
 
-    def write_edges(self, parts: Mapping[str, Sequence[DistinctEdges]], codes: str | None, tries: TrieWriter) -> None:
+    def write_edges(self, parts: Mapping[str, Sequence[EdgePart]], codes: str | None, tries: TrieWriter) -> None:
         """Write the tries of relations: one for each direction, or one that serves for both if edges have none."""
         self.progress("sorting edges")
         size = self.domains[VERTEX].size
-        lookups = ((codes,), (codes,)) if codes is not None else ()
-        orders: list[ColumnOrder] = [(0, 1), (1, 0)] if self.directed else [(0, 1)]
-        wanted = []
-        for name, mine in parts.items():
-            chunks = tuple(TupleChunk(part.edges, lookups, both_ways=not self.directed) for part in mine)
-            wanted += [TrieToWrite(name, order, (size, size), chunks, distinct=True) for order in orders]
-        written = iter(tries.write(wanted))
-        for name, mine in parts.items():
-            found = [next(written) for _ in orders]
+        for name, found in self._written(parts, codes, tries).items():
             entries = [entry for entry, _ in found]
             self.relations[name] = RelationEntry(
                 domains=(VERTEX, VERTEX),
                 tuples=found[0][1],
                 symmetric=not self.directed,
-                loops=sum(part.loops for part in mine),
+                loops=sum(part.loops for part in parts[name]),
                 orders={(0, 1): entries[0], (1, 0): entries[-1]},
                 catalogue=sample([tries.open(entry, size) for entry in entries]),
             )
+
+    def _written(
+        self, parts: Mapping[str, Sequence[EdgePart]], codes: str | None, tries: TrieWriter
+    ) -> dict[str, list[tuple[OrderEntry, int]]]:
+        """Return, for each relation, the entry of each column order that is written, and how many tuples it has."""
+        size = self.domains[VERTEX].size
+        orders: list[ColumnOrder] = [(0, 1), (1, 0)] if self.directed else [(0, 1)]
+        held = {name: part for name, mine in parts.items() for part in mine if isinstance(part, HeldEdges)}
+        if held:
+            assert codes is not None
+            numbers, shards = np.array(map_array(codes)), Shards(self.shards, size)
+            return {
+                name: [
+                    tries.write_sorted(name, order, size, keys)
+                    for order, keys in zip(orders, part.orders(numbers, shards, directed=self.directed), strict=True)
+                ]
+                for name, part in held.items()
+            }
+        lookups = ((codes,), (codes,)) if codes is not None else ()
+        wanted = []
+        for name, mine in parts.items():
+            files = [part.edges for part in mine if isinstance(part, DistinctEdges)]
+            chunks = tuple(TupleChunk(file, lookups, both_ways=not self.directed) for file in files)
+            wanted += [TrieToWrite(name, order, (size, size), chunks, distinct=True) for order in orders]
+        written = iter(tries.write(wanted))
+        return {name: [next(written) for _ in orders] for name in parts}
 
     def write_rows(self, name: str, chunks: Sequence[TupleChunk], rows: int, tries: TrieWriter) -> None:
         """Write the rows of each pair: a further level below the pairs in column order (0, 1)."""

@@ -38,7 +38,7 @@ from bigjoin.ingest.scan import IdSpace, Scan, ScannedChunk, ScannedTable, rank_
 from bigjoin.ingest.table import Table
 from bigjoin.ingest.tries import TrieWriter, TupleChunk, exchange_in
 from bigjoin.ingest.vertices import write_vertices
-from bigjoin.storage.arrays import map_array, write_table
+from bigjoin.storage.arrays import write_table
 
 MAX_INTEGERS_PER_ROW = 2
 """Ids are numbered by their distance from the smallest if the largest is at most this many integers per row away."""
@@ -132,18 +132,20 @@ def build(
     folder: Path,
     run: StageRunner,
     *,
+    holds: bool = False,
     scan_others: Callable[[Scan], list[ScannedChunk]] = lambda _: [],
     progress: Callable[[str], None] = lambda _: None,
 ) -> Manifest:
     """Write the files of an index into a folder, and return what its manifest says about them.
 
-    `scan_others` scans tables that have no splits.
+    With `holds`, edges are held in memory between the stages, which run in this process. `scan_others` scans tables that have
+    no splits.
     """
     assembly = Assembly(folder, run, progress, directed=blueprint.directed, shards=blueprint.shards, part=blueprint.part)
     with exchange_in(assembly.folder):
         progress("reading edges")
         ids = blueprint.ids()
-        scan = Scan(assembly.exchange, {VERTEX: ids}, blueprint.part)
+        scan = Scan(assembly.exchange, {VERTEX: ids}, blueprint.part, holds)
         items = [(blueprint.scanned(n), split) for n, table in blueprint.whole_tables.items() for split in table.splits]
         chunks = scan_splits(scan, items, run) + scan_others(scan)
         _refuse(blueprint, chunks)
@@ -160,9 +162,9 @@ def _build(
 ) -> Manifest:
     *of_relations, of_vertices = ([c for c in chunks if c.table == n] for n in range(len(blueprint.relations) + 1))
     named = {relation.name: mine for relation, mine in zip(blueprint.relations, of_relations, strict=True)}
-    parts = assembly.distinct_edges(named)
+    parts = assembly.distinct_edges(named, ids.size)
     assembly.progress("ranking vertices")
-    degrees = ((map_array(part.ends), map_array(part.counts)) for mine in parts.values() for part in mine)
+    degrees = (part.degrees for mine in parts.values() for part in mine)
     listed = (chunk.tuples((VERTEX,)).columns()[0] for chunk in of_vertices)
     numbering = number_values(degrees, listed, ids.size, assembly.exchange)
     assembly.domains[VERTEX] = write_dictionary(assembly.folder, VERTEX, numbering, ids, merged)

@@ -47,7 +47,7 @@ def copy(
         found = run_in_groups(run, ReadTuples(assembly.exchange, index, directed), ranges)
         chunks: dict[str, list[ScannedChunk]] = dict(zip(edges, found, strict=True))
         assembly.domains = {name: _link_domain(assembly, index, domain) for name, domain in index.manifest.domains.items()}
-        assembly.write_edges(assembly.distinct_edges(chunks), None, tries)
+        assembly.write_edges(assembly.distinct_edges(chunks, index.statistics.domains[VERTEX]), None, tries)
         for name, entry in stored.items():
             if name not in chunks:
                 assembly.relations[name] = _link_list(assembly, index, entry)

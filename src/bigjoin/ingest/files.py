@@ -128,7 +128,7 @@ def read_relation(source: str, said: ReadingOptions = JUDGED, *, lenient: bool =
             if not lenient:
                 said.check_is_text(name, but="encoding")
             return relation_columns(_json_rows(path, name), name, said)
-        skipped, lines = _first_lines(path)
+        skipped, lines = first_lines(path)
         if not lines:
             raise SourceError(f"{name} has no rows: it is empty, or holds only comments")
         separator = said.delimiter or max(SEPARATORS, key=lines[0].count)
@@ -140,7 +140,7 @@ def read_relation(source: str, said: ReadingOptions = JUDGED, *, lenient: bool =
             )
         if separator not in lines[0] and format_suffix(name) not in TABLE_SUFFIXES:
             return _edge_list(source, said)
-        titled, judged = _is_titled(name, [_words(line, separator) for line in lines], said)
+        titled, judged = _is_titled(name, [words(line, separator) for line in lines], said)
         table = read_delimited(path, separator, titled=titled, skipped=skipped, source=name)
         if not titled:
             names = said.columns or [f"c{i + 1}" for i in range(table.num_columns)]
@@ -182,7 +182,8 @@ def _edge_list(source: str, said: ReadingOptions) -> tuple[pa.Table, ReadingEntr
     return table, edges.reading
 
 
-def _words(line: str, separator: str) -> list[str]:
+def words(line: str, separator: str) -> list[str]:
+    """Return the fields of a line, without blanks and quotes around them."""
     return [word.strip().strip('"') for word in line.split(separator)]
 
 
@@ -215,7 +216,7 @@ def _is_parquet(source: str) -> bool:
     return path.is_dir() or format_suffix(str(path)) in PARQUET_SUFFIXES
 
 
-def _first_lines(path: Path) -> tuple[int, list[str]]:
+def first_lines(path: Path) -> tuple[int, list[str]]:
     """Return how many lines of comments a file begins with, and its first two lines of data."""
     with pa.input_stream(str(path)) as stream:
         start = stream.read(1 << 16).decode("utf-8-sig", errors="replace")

@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.values import plain
+from bigjoin.ingest.radix import are_ranked_by_digit, ranked_keys
 from bigjoin.ingest.sorting import even_cuts
 from bigjoin.kernels.strings import common_prefix, following_bytes
 from bigjoin.storage.arrays import map_array, map_table, new_file, save_new, write_table
 
 RANGE_IDS = 1 << 20
 """Ids, counted in every chunk's dictionary, that are merged in one task."""
+_SIGN = np.uint64(1 << 63)
+"""The bit that makes signed integers sort as unsigned ones do."""
 SAMPLED_IDS = 512
 """Ids of a chunk's dictionary that are looked at to choose the ranges."""
 MAX_RANGES_MERGED_HERE = 8
@@ -32,14 +35,27 @@ def sorted_unique(ids: pa.Array) -> tuple[pa.Array, NDArray[Any]]:
     """Return the distinct ids, sorted, and the place of each given id among them."""
     if pa.types.is_string(ids.type) and len(ids):
         text = _Text.of(ids)
-        if text.whole:  # numbers are hashed and compared faster than text
-            keys, places = sorted_unique(pa.array(text.keys))
-            return text.spelled(keys.to_numpy()), places
+        if text.whole:
+            keys, places = _sorted_unique_keys(text.keys)
+            return text.spelled(keys), places
+    if pa.types.is_signed_integer(ids.type):
+        keys = ids.to_numpy().astype(np.int64).view(np.uint64) ^ _SIGN
+        if are_ranked_by_digit(keys):
+            keys, places = ranked_keys(keys)
+            return pa.array((keys ^ _SIGN).view(np.int64)).cast(ids.type), places
     encoded = ids.dictionary_encode()
     order = sort_order(encoded.dictionary)
     ranks = np.empty(len(order), code_type(len(order)))
     ranks[order] = np.arange(len(order), dtype=ranks.dtype)
     return encoded.dictionary.take(pa.array(order)), ranks[encoded.indices.to_numpy(zero_copy_only=False)]
+
+
+def _sorted_unique_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[Any]]:
+    """Do the same as `sorted_unique` for numbers, which are hashed and compared faster than text."""
+    if are_ranked_by_digit(keys):
+        return ranked_keys(keys)
+    distinct, places = sorted_unique(pa.array(keys))
+    return distinct.to_numpy(), places
 
 
 def sort_order(ids: pa.Array) -> NDArray[np.int64]:

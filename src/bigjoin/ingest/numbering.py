@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
-from bigjoin.ingest.sorting import KeyPart, key_type, pack, unique, unpack
-from bigjoin.storage.arrays import save_new, zeros_on_disk
+from bigjoin.ingest.sorting import KeyPart, in_order, key_type, pack, unique, unpack
+from bigjoin.storage.arrays import map_array, save_new, zeros_on_disk
 
 MAX_VERTICES_IN_MEMORY = 1 << 24
 """More vertices are numbered in mapped files, which the system may write out."""
+MAX_COUNTS_PER_EDGE = 4
+"""Where the ranks of a part are spread more widely than this, they are sorted to be counted."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class DistinctEdges:
     rows: int
     loops: int
 
+    @property
+    def degrees(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The ranks at the ends of edges, and how many edges are at each."""
+        return map_array(self.ends), map_array(self.counts)
+
 
 @dataclass(frozen=True)
 class DropDuplicates:
@@ -36,10 +43,20 @@ class DropDuplicates:
 
     def __call__(self, part: KeyPart) -> DistinctEdges:
         major, minor = unpack(unique(part.merged()))
-        ends, counts = np.unique(np.concatenate([major, minor]), return_counts=True)
+        ends, counts = _counted(major, minor)
         arrays = {"edges": np.stack([major, minor]), "ends": ends, "counts": counts}
         files = {name: save_new(array, self.folder, name) for name, array in arrays.items()}
         return DistinctEdges(**files, rows=len(major), loops=int(np.count_nonzero(major == minor)))
+
+
+def _counted(major: NDArray[Any], minor: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the ranks that occur, sorted, and how often each does."""
+    largest = int(max(major.max(initial=0), minor.max(initial=0)))
+    if largest > MAX_COUNTS_PER_EDGE * len(major):
+        return np.unique(np.concatenate([major, minor]), return_counts=True)
+    counts = np.bincount(major, minlength=largest + 1) + np.bincount(minor, minlength=largest + 1)
+    ends = np.flatnonzero(counts)
+    return ends.astype(major.dtype), counts[ends]
 
 
 @dataclass(frozen=True)
@@ -57,7 +74,7 @@ class Numbering:
 
 
 def number_values(
-    counts: Iterable[tuple[NDArray[Any], NDArray[Any]]], listed: Iterable[NDArray[Any]], size: int, folder: str
+    counts: Iterable[tuple[NDArray[Any] | slice, NDArray[Any]]], listed: Iterable[NDArray[Any]], size: int, folder: str
 ) -> Numbering:
     """Give codes to those of `size` ranks that are counted (distinct ranks, and how often each occurs), or listed."""
     frequency = _zeros(folder, size, np.dtype(np.int64))
@@ -69,8 +86,7 @@ def number_values(
     kept = np.flatnonzero(known)
     frequency = frequency[kept]
     most = int(frequency.max(initial=0))
-    keys = pack(most - frequency, np.arange(len(kept)), key_type(len(kept), most + 1))
-    keys.sort()
+    keys = in_order(pack(most - frequency, np.arange(len(kept)), key_type(len(kept), most + 1)))
     ranks = unpack(keys)[1].astype(code_type(len(kept)), copy=False)
     order = kept[ranks]
     codes = _zeros(folder, size, np.dtype(code_type(len(kept))))

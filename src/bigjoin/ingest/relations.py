@@ -2,12 +2,15 @@
 
 A domain is a set of columns whose values are compared with each other. Its values get codes by descending frequency, ties by
 value, like the vertices of a graph by their degrees. The stages are those of a graph's build: scan, merge, number, write.
+
+A relation may have the number of a row as its last column, from a domain whose values are numbers already, and have
+properties. Pairs with row numbers are kept as those of a graph are: the rows of a pair are a level below the pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,7 +20,7 @@ import pyarrow as pa
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
-from bigjoin.index.manifest_entries import ColumnOrder, Manifest, RelationEntry, SourceEntry
+from bigjoin.index.manifest_entries import ColumnOrder, DomainEntry, Manifest, RelationEntry, SourceEntry
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.ingest.assembly import write_dictionary
 from bigjoin.ingest.columns import common_type, joined_type
@@ -26,7 +29,7 @@ from bigjoin.ingest.numbering import Numbering, number_values
 from bigjoin.ingest.scan import IdSpace, Scan, ScannedChunk, ScannedTable, rank_chunks, scan_splits
 from bigjoin.ingest.table import Table
 from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk
-from bigjoin.query.statistics import RelationStatistics, Statistics
+from bigjoin.query.statistics import ListStatistics, RelationStatistics, Statistics
 from bigjoin.storage.arrays import map_array, map_table
 
 Orders: TypeAlias = Mapping[str, Iterable[ColumnOrder]]
@@ -40,6 +43,25 @@ class Domain:
     name: str
     columns: tuple[tuple[str, str], ...]
     """Relations and the names of their columns."""
+    rows: int | None = None
+    """How many rows a table has, if the values are their numbers."""
+
+
+@dataclass(frozen=True)
+class NumberedRows:
+    """The numbers of a table's rows, and their properties: names, types, and Arrow files that follow one another."""
+
+    size: int
+    properties: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+
+    def entry(self, folder: Path, stem: str) -> DomainEntry:
+        """Move the files into the folder of an index, and return the entry of the domain in its manifest."""
+        names = [f"{stem}.rows{number}.arrow" for number in range(len(self.files))]
+        for file, name in zip(self.files, names, strict=True):
+            Path(file).rename(folder / name)
+        files = tuple(f"{folder.name}/{name}" for name in names)
+        return DomainEntry(self.size, "int64", properties=self.properties, files=files)
 
 
 @dataclass(frozen=True)
@@ -53,7 +75,10 @@ class EncodedDomain:
 
 @dataclass(frozen=True)
 class EncodedRelation:
-    """A relation as tuples of codes; of its rows, some had a NULL, and some the same value in all columns (`loops`)."""
+    """A relation as tuples of codes; of its rows, some had a NULL, and some the same value in all columns (`loops`).
+
+    Pairs may have a third column that is not one of theirs: the number of the row, from the domain `numbered`.
+    """
 
     columns: tuple[str, ...]
     domains: tuple[str, ...]
@@ -61,6 +86,17 @@ class EncodedRelation:
     rows: int
     nulls: int
     loops: int
+    numbered: str | None = None
+
+    @property
+    def statistics(self) -> RelationStatistics:
+        """What a planner may know before it is written: it can have any column order."""
+        tuples = self.rows - self.nulls
+        pairs = RelationStatistics(self.domains, tuples, loops=self.loops, columns=self.columns)
+        if self.numbered is None:
+            return pairs
+        lists: dict[tuple[int, ...], ListStatistics] = {(0, 1, 2): ListStatistics(max(1, tuples), 1.0, 1.0, 1)}
+        return replace(pairs, rows=RelationStatistics((*self.domains, self.numbered), tuples, lists=lists))
 
 
 @dataclass(frozen=True)
@@ -69,20 +105,22 @@ class Encoded:
 
     relations: Mapping[str, EncodedRelation]
     domains: Mapping[str, EncodedDomain]
+    numbered: Mapping[str, NumberedRows] = field(default_factory=dict)
 
     @property
     def sizes(self) -> dict[str, int]:
         """How many values each domain has."""
-        return {name: domain.numbering.size for name, domain in self.domains.items()}
+        values = {name: domain.numbering.size for name, domain in self.domains.items()}
+        return values | {name: rows.size for name, rows in self.numbered.items()}
 
     @property
     def statistics(self) -> Statistics:
-        """What a planner may know; it can have any column order."""
-        relations = {
-            name: RelationStatistics(one.domains, one.rows - one.nulls, loops=one.loops, columns=one.columns)
-            for name, one in self.relations.items()
-        }
-        return Statistics(relations, self.sizes)
+        """What a planner may know; relations can have any column order."""
+        relations = {name: one.statistics for name, one in self.relations.items()}
+        types = {name: str(domain.ids.type) for name, domain in self.domains.items()}
+        types |= dict.fromkeys(self.numbered, "int64")
+        properties = {name: rows.properties for name, rows in self.numbered.items() if rows.properties}
+        return Statistics(relations, self.sizes, properties, types)
 
     @property
     def code_type(self) -> np.dtype[Any]:
@@ -94,19 +132,15 @@ class Encoded:
             name: write_dictionary(folder, f"domain{number}", domain.numbering, domain.ids, domain.merged)
             for number, (name, domain) in enumerate(self.domains.items())
         }
+        for number, (name, rows) in enumerate(self.numbered.items()):
+            domains[name] = rows.entry(folder, f"table{number}")
         return Manifest(self.code_type.name, 1, domains, {})
 
     def write(self, orders: Orders, folder: Path, exchange: Path, run: StageRunner) -> dict[str, RelationEntry]:
         """Write column orders of relations into a folder, and return the relations' entries in a manifest with just these."""
-        sizes = self.sizes
-        wanted = [
-            TrieToWrite(
-                name, order, tuple(sizes[domain] for domain in self.relations[name].domains), self.relations[name].chunks
-            )
-            for name, asked in orders.items()
-            for order in asked
-        ]
-        written = TrieWriter(folder, str(exchange), run, self.code_type, 1, PART_SIZE).write(wanted)
+        wanted = [self._trie(name, order) for name, asked in orders.items() for order in asked]
+        writer = TrieWriter(folder, str(exchange), run, self.code_type, 1, PART_SIZE)
+        written = writer.write(wanted)
         entries = {}
         for name in orders:
             one = self.relations[name]
@@ -121,21 +155,35 @@ class Encoded:
                 orders={order: entry for order, (entry, _) in found.items()},
                 source=SourceEntry(one.rows, one.nulls, one.loops, duplicates=one.rows - one.nulls - tuples),
             )
+        below = [name for name in orders if self.relations[name].numbered is not None and (0, 1) in entries[name].orders]
+        tries = [replace(self._trie(name, (0, 1, 2)), distinct=True, above=entries[name].orders[0, 1].levels) for name in below]
+        for name, (order, tuples) in zip(below, writer.write(tries), strict=True):
+            domains = (*self.relations[name].domains, str(self.relations[name].numbered))
+            rows = RelationEntry(domains, tuples, symmetric=False, loops=0, orders={(0, 1, 2): order})
+            entries[name] = replace(entries[name], rows=rows)
         return entries
+
+    def _trie(self, name: str, order: ColumnOrder) -> TrieToWrite:
+        one, sizes = self.relations[name], self.sizes
+        domains = one.domains if one.numbered is None else (*one.domains, one.numbered)
+        return TrieToWrite(name, order, tuple(sizes[domain] for domain in domains), one.chunks)
 
 
 def encode(
     relations: Mapping[str, Table], domains: Sequence[Domain], folder: Path, run: StageRunner, *, drop_nulls: bool = False
 ) -> Encoded:
     """Give the values of each domain their codes; refuse types that do not compare, and NULLs unless they are to be dropped."""
-    ids = {domain.name: IdSpace(_common_type(domain, relations)) for domain in domains}
+    numbers = {domain.name: domain.rows for domain in domains if domain.rows is not None}
+    values = [domain for domain in domains if domain.rows is None]
+    ids = {domain.name: IdSpace(_common_type(domain, relations)) for domain in values}
     of = {column: domain.name for domain in domains for column in domain.columns}
-    scanned = [
-        ScannedTable(number, name, tuple(of[name, c] for c in table.keys), columns=table.keys, counted=True)
-        for number, (name, table) in enumerate(relations.items())
-    ]
+    scanned = []
+    for number, (name, given) in enumerate(relations.items()):
+        keys = tuple(of[name, c] for c in given.keys)
+        scanned.append(ScannedTable(number, name, keys, columns=given.keys, counted=True, numbered=keys[-1] in numbers))
     splits = [(table, split) for table in scanned for split in relations[table.source].splits]
-    chunks = scan_splits(Scan(str(folder), ids, PART_SIZE), splits, run)
+    spaces = {name: IdSpace(pa.int64(), 0, rows) for name, rows in numbers.items()}
+    chunks = scan_splits(Scan(str(folder), {**ids, **spaces}, PART_SIZE), splits, run)
     if not drop_nulls:
         _refuse_nulls(scanned, chunks)
     encoded = {}
@@ -151,8 +199,11 @@ def encode(
         mine = [chunk for chunk in chunks if chunk.table == table.number]
         tuples = tuple(chunk.tuples(table.domains, codes) for chunk in mine if chunk.rows)
         read, rows, loops = (sum(getattr(chunk, part) for chunk in mine) for part in ("read", "rows", "loops"))
-        found[table.source] = EncodedRelation(relations[table.source].keys, table.domains, tuples, read, read - rows, loops)
-    return Encoded(found, encoded)
+        one = EncodedRelation(relations[table.source].keys, table.domains, tuples, read, read - rows, loops)
+        if table.numbered and len(one.columns) == 3:  # rows are a level below pairs
+            one = replace(one, columns=one.columns[:2], domains=one.domains[:2], numbered=one.domains[2])
+        found[table.source] = one
+    return Encoded(found, encoded, {name: NumberedRows(rows) for name, rows in numbers.items()})
 
 
 def _refuse_nulls(tables: Sequence[ScannedTable], chunks: Sequence[ScannedChunk]) -> None:

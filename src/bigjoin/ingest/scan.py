@@ -20,10 +20,13 @@ from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.ingest.columns import cast
+from bigjoin.ingest.held import HeldKeys
 from bigjoin.ingest.ids import MergedIds, merge_ids, sorted_unique, write_ids
-from bigjoin.ingest.sorting import PairKeys, SortedKeys, key_type, pack, pairs_of, write_sorted
-from bigjoin.ingest.table import InMemory, Split
+from bigjoin.ingest.radix import MIN_KEYS_BY_DIGIT
+from bigjoin.ingest.sorting import PACKED_KEY, PairKeys, SortedKeys, key_type, pack, pairs_of, write_sorted
+from bigjoin.ingest.table import Split, is_here
 from bigjoin.ingest.tries import TupleChunk
+from bigjoin.kernels.edges import distances, pack_edges, pack_undirected
 from bigjoin.storage.arrays import map_array, new_file, save_new, write_table
 
 CHUNK_BYTES = 1 << 27
@@ -52,7 +55,8 @@ class ScannedTable:
     `domains` are those of its key columns, which come first among the `columns` to read (all, if they are None). `directed`
     says whether rows are edges with a direction; None if they are not edges, and need not be sorted. With `keeps_rows`, rows
     are written down in their order, with the columns behind the keys. With `counted`, dictionaries say how often each value
-    occurs. `parts` are tables that have some of its rows: the number of each, a column, and its value in these rows.
+    occurs. `parts` are tables that have some of its rows: the number of each, a column, and its value in these rows. With
+    `numbered`, the last key is the number of the row.
     """
 
     number: int
@@ -63,6 +67,7 @@ class ScannedTable:
     keeps_rows: bool = True
     counted: bool = False
     parts: tuple[tuple[int, str, Any], ...] = ()
+    numbered: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class ScannedChunk:
     Of those that were `read`, `rows` have no NULL among their keys, and `loops` of these have the same value in all key
     columns. `keys` is a file with a row for each key column: ranks, or places in the dictionary of the column's domain. By
     domain there are the files of the chunk's sorted dictionary and, once these are merged, of the rank of each place in it.
+    Edges are in a file, or `held` in memory.
     """
 
     table: int
@@ -83,6 +89,7 @@ class ScannedChunk:
     properties: str | None = None
     dictionaries: Mapping[str, str] = field(default_factory=dict)
     rankings: Mapping[str, str] = field(default_factory=dict)
+    held: HeldKeys | None = None
 
     def tuples(self, domains: Sequence[str], codes: Mapping[str, str] | None = None) -> TupleChunk:
         """Return the keys as tuples of ranks, or of codes if for each domain there is a file with the code of each rank."""
@@ -93,11 +100,15 @@ class ScannedChunk:
 
 @dataclass(frozen=True)
 class Scan:
-    """Stage: read rows in chunks of about `part`, and write each to files in a folder; `ids` is by domain."""
+    """Stage: read rows in chunks of about `part`, and write each to files in a folder; `ids` is by domain.
+
+    With `holds`, edges stay in memory, in any order.
+    """
 
     folder: str
     ids: Mapping[str, IdSpace]
     part: int
+    holds: bool = False
 
     def __call__(self, item: tuple[ScannedTable, Split]) -> tuple[ScannedChunk, ...]:
         table, split = item
@@ -119,43 +130,49 @@ class Scan:
         keys: list[Any] = [None] * width
         for domain in dict.fromkeys(table.domains):
             mine = [place for place, name in enumerate(table.domains) if name == domain]
-            values = [_values(rows, place, self.ids[domain].type, table.source) for place in mine]
+            columns = [_values(rows, place, self.ids[domain].type, table.source) for place in mine]
             if self.ids[domain].base is not None:
-                numbers = [self._distances(column, self.ids[domain]) for column in values]
+                numbers = [self._distances(column, self.ids[domain]) for column in columns]
                 size = self.ids[domain].size
             else:
-                ids, places = sorted_unique(pa.concat_arrays(values))
+                ids, places = sorted_unique(pa.concat_arrays(columns))
                 counts = np.bincount(places, minlength=len(ids)) if table.counted else None
                 dictionaries[domain] = write_ids(ids, self.folder, counts)
                 numbers, size = np.split(places, len(mine)), len(ids)
             for place, column in zip(mine, numbers, strict=True):
                 keys[place] = column
-        alike = len(set(table.domains)) == 1
-        loops = int(np.count_nonzero(reduce(np.logical_and, (column == keys[0] for column in keys)))) if alike else 0
-        edges = None
+        values = width - table.numbered
+        alike = len(set(table.domains[:values])) == 1
+        loops = int(np.count_nonzero(reduce(np.logical_and, (column == keys[0] for column in keys[:values])))) if alike else 0
+        edges = held = None
         if table.directed is not None:
-            edges = write_sorted(edge_keys(keys[0], keys[1], directed=table.directed, size=size), self.folder)
+            packed = edge_keys(keys[0], keys[1], directed=table.directed, size=size)
+            edges, held = (None, HeldKeys(packed)) if self.holds else (write_sorted(packed, self.folder), None)
         file = properties = None
         if table.keeps_rows:
             file = save_new(np.asarray(keys), self.folder, "keys")
         if table.keeps_rows and rows.num_columns > width:
             properties = new_file(self.folder, "properties", ".arrow")
             write_table(rows.drop_columns(rows.column_names[:width]).combine_chunks(), properties)
-        return ScannedChunk(table.number, given.num_rows, rows.num_rows, loops, edges, file, properties, dictionaries)
+        return ScannedChunk(
+            table.number, given.num_rows, rows.num_rows, loops, edges, file, properties, dictionaries, held=held
+        )
 
     def _distances(self, column: pa.Array, ids: IdSpace) -> NDArray[Any]:
         """Return how far each id lies from the smallest."""
         assert ids.base is not None
-        distances = np.asarray(column.to_numpy(), np.int64) - ids.base
-        if len(distances) and (int(distances.min()) < 0 or int(distances.max()) >= ids.size):
+        values = np.asarray(column.to_numpy(), np.int64)
+        values.setflags(write=False)  # so that there is one kernel for all types
+        found = np.empty(len(values), code_type(ids.size))
+        if not distances(values, ids.base, ids.base + ids.size - 1, found):
             raise SourceError("the file's statistics are wrong: it has ids beyond the smallest or largest that they name")
-        return distances.astype(code_type(ids.size))
+        return found
 
 
 def scan_splits(scan: Scan, items: Sequence[tuple[ScannedTable, Split]], run: StageRunner) -> list[ScannedChunk]:
     """Scan pieces of tables, those in memory in this process."""
-    here = [item for item in items if isinstance(item[1], InMemory)]
-    elsewhere = [item for item in items if not isinstance(item[1], InMemory)]
+    here = [item for item in items if is_here(item[1])]
+    elsewhere = [item for item in items if not is_here(item[1])]
     found = (*run(scan, elsewhere), *in_threads(scan, here))
     return [chunk for chunks in found for chunk in chunks]
 
@@ -172,7 +189,8 @@ def rank_chunks(
         edges = chunk.edges
         if edges is not None and edges.rows:
             edges = replace(edges, sample=pairs_of(*map_array(ranking)[np.array(edges.sample).T]), ranking=ranking)
-        ranked[number] = replace(chunk, edges=edges, rankings={**chunk.rankings, domain: ranking})
+        held = None if chunk.held is None else replace(chunk.held, ranking=ranking)
+        ranked[number] = replace(chunk, edges=edges, held=held, rankings={**chunk.rankings, domain: ranking})
     return ranked, merged
 
 
@@ -195,6 +213,9 @@ class DistinctValues:
 
 def edge_keys(src: NDArray[Any], dst: NDArray[Any], *, directed: bool, size: int) -> PairKeys:
     """Return edges as keys; undirected ones without loops, the smaller end first."""
+    if len(src) >= MIN_KEYS_BY_DIGIT and key_type(size) == PACKED_KEY:
+        keys = np.empty(len(src), PACKED_KEY)
+        return keys[: (pack_edges if directed else pack_undirected)(src, dst, keys)]
     if not directed:
         proper = src != dst
         if not proper.all():

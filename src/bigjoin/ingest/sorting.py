@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import code_type
-from bigjoin.index.stage_runner import StageRunner
+from bigjoin.index.stage_runner import StageRunner, in_turn
+from bigjoin.ingest.radix import MIN_KEYS_BY_DIGIT, sorted_keys
+from bigjoin.kernels.edges import drop_repeated
 from bigjoin.storage.arrays import map_array, save_new
 
 PACKED_KEY = np.dtype(np.uint64)
@@ -53,10 +55,8 @@ class KeyPart:
 
     def merged(self) -> PairKeys:
         """Return the keys, sorted; places become ranks."""
-        keys = np.concatenate([self._slice(map_array(file), ranking) for file, ranking in self.files])
-        if len(self.files) > 1:
-            keys.sort()
-        return keys
+        slices = [self._slice(map_array(file), ranking) for file, ranking in self.files]
+        return slices[0] if len(slices) == 1 else in_order(*slices)
 
     def _slice(self, keys: PairKeys, ranking: str | None) -> PairKeys:
         """Return a copy of the keys of a file: a map would keep it open."""
@@ -101,8 +101,16 @@ def unpack(keys: PairKeys) -> tuple[NDArray[Any], NDArray[Any]]:
     return (keys >> np.uint64(32)).astype(np.uint32), keys.astype(np.uint32)
 
 
+def in_order(*parts: PairKeys) -> PairKeys:
+    """Return all keys of some arrays, sorted."""
+    keys = np.concatenate(parts)
+    return np.sort(keys) if keys.dtype == WIDE_KEY else sorted_keys([keys], in_turn)
+
+
 def unique(keys: PairKeys) -> PairKeys:
-    """Return sorted keys without repetitions."""
+    """Return sorted keys without repetitions; the given array may be overwritten."""
+    if keys.dtype == PACKED_KEY and len(keys) >= MIN_KEYS_BY_DIGIT:
+        return keys[: drop_repeated(keys)]
     fresh = np.ones(len(keys), np.bool_)
     fresh[1:] = keys[1:] != keys[:-1]
     return keys if fresh.all() else keys[fresh]
@@ -110,7 +118,7 @@ def unique(keys: PairKeys) -> PairKeys:
 
 def write_sorted(keys: PairKeys, folder: str, *, distinct: bool = False) -> SortedKeys:
     """Sort keys into a file of their own, each once unless they are known to be distinct."""
-    keys.sort()
+    keys = in_order(keys)
     if not distinct:
         keys = unique(keys)
     step = max(1, len(keys) // SAMPLED_KEYS)

@@ -64,6 +64,11 @@ class ArrowFile:
         yield from map_table(self.path).to_batches(max_chunksize=BATCH_ROWS)
 
 
+def is_here(split: Split) -> bool:
+    """Tell whether the rows of a piece, or of the piece that it selects from, are in this process."""
+    return isinstance(getattr(split, "split", split), InMemory)
+
+
 @dataclass(frozen=True)
 class Table:
     """A source of edges, vertices, or tuples of any arity: its columns, the keys first, and the pieces to read it in.
@@ -94,7 +99,7 @@ class Table:
     @property
     def in_memory(self) -> bool:
         """Whether this process holds all rows."""
-        return self.rows is not None and all(isinstance(split, InMemory) for split in self.splits)
+        return self.rows is not None and all(map(is_here, self.splits))
 
 
 @dataclass(frozen=True)

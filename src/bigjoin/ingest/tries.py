@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 
 from bigjoin.index.manifest_entries import ColumnOrder, LevelEntry, OrderEntry
 from bigjoin.index.shards import Shards
-from bigjoin.index.stage_runner import StageRunner
+from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.trie import Level, Trie, list_statistics
+from bigjoin.ingest.radix import BLOCK_KEYS, MIN_KEYS_BY_DIGIT, Keys
 from bigjoin.ingest.sorting import Cut, KeyPart, SortedKeys, cut, key_type, pack, position, run_in_groups, unpack, write_sorted
+from bigjoin.kernels.edges import write_lists
+from bigjoin.kernels.gather import gather
 from bigjoin.storage.arrays import create_array, map_array, write_slice
 
 LISTS_PER_BLOCK = 1 << 20
@@ -59,7 +62,7 @@ class TupleChunk:
         for place, files in enumerate(self.lookups):
             found = [map_array(file) for file in files]
             if found:
-                columns[place] = reduce(lambda places, next_: next_[places], found)[columns[place]]
+                columns[place] = _looked_up(reduce(lambda places, next_: next_[places], found), columns[place])
         if self.first_row is not None:
             columns.append(np.arange(self.first_row, self.first_row + len(columns[0])))
         if not self.both_ways:
@@ -67,6 +70,16 @@ class TupleChunk:
         proper = columns[0] != columns[1]
         src, dst, *further = columns if proper.all() else [column[proper] for column in columns]
         return [np.concatenate(pair) for pair in ((src, dst), (dst, src), *((column, column) for column in further))]
+
+
+def _looked_up(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
+    """Return the values at some places."""
+    found = np.empty(len(places), values.dtype)
+    if len(places) < MIN_KEYS_BY_DIGIT:
+        np.take(values, places, out=found)
+    else:
+        gather(values, places, found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -124,6 +137,23 @@ class TrieWriter:
             for n, level in zip(deep, below, strict=True):
                 levels[n] = (*levels[n], LevelEntry(self._name(level.values), self._name(level.offsets)))
         return [self._entry(entries) for entries in levels]
+
+    def write_sorted(self, relation: str, order: ColumnOrder, size: int, keys: Keys) -> tuple[OrderEntry, int]:
+        """Write the trie of pairs, given as distinct sorted keys of (node, code), in this process; return what `write` does."""
+        level = self._next_level(TrieToWrite(relation, order, (size, size), ()), ())
+        offsets = np.empty(level.nodes + 1, np.int64)
+        create_array(level.offsets, offsets.dtype, len(offsets))
+        create_array(level.values, self.kind, len(keys))
+
+        def write(first: int) -> None:
+            last = min(first + BLOCK_KEYS, len(keys))
+            values = np.empty(last - first, self.kind)
+            write_lists(keys, first, last, offsets, values)
+            write_slice(level.values, first, values)
+
+        in_threads(write, range(0, max(1, len(keys)), BLOCK_KEYS))
+        write_slice(level.offsets, 0, offsets)
+        return self._entry((LevelEntry(self._name(level.values), self._name(level.offsets)),))
 
     def _next_level(self, trie: TrieToWrite, above: tuple[LevelEntry, ...]) -> NextLevel:
         depth = len(above)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,11 @@ from bigjoin.index.trie import Codes, Trie
 from bigjoin.index.values import Column, take
 from bigjoin.joins.after import After
 from bigjoin.joins.bounds_and_filters import Bounds, Condition, Filter, constrain
+from bigjoin.joins.evaluate import Evaluation
 from bigjoin.joins.extender import BoundExtender, CodeBounds
+from bigjoin.query.expressions import Expression, terms_of
 from bigjoin.query.plan import Extender, Plan, Restriction
-from bigjoin.query.query import Comparison, Query
+from bigjoin.query.query import Dialect, Query, QueryFilter
 from bigjoin.query.read import Read, Version
 from bigjoin.query.statistics import Statistics
 from bigjoin.query.terms import Property, Term, attribute_of
@@ -62,7 +64,8 @@ class BoundStep:
     @property
     def counts_suffice(self) -> bool:
         """Whether the length of a list is the number of extensions, since there is nothing to intersect or filter."""
-        return len(self.extenders) == 1 and not (self.excluders or self.checks or self.condition.filters)
+        conditions = self.condition.filters or self.condition.row_filters
+        return len(self.extenders) == 1 and not (self.excluders or self.checks or conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,11 @@ class ResultColumn:
     def type(self) -> pa.DataType:
         return self.values.type
 
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions of the matches that it reads."""
+        return (self.position,)
+
     def decode(self, matches: Codes) -> pa.Array:
         """Return the column's values for matches."""
         return self.values_of(matches[self.position])
@@ -105,13 +113,53 @@ class ResultColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedColumn:
+    """A column of the result that is computed from others."""
+
+    name: str
+    expression: Expression
+    inputs: tuple[tuple[Term, ResultColumn], ...]
+    dialect: Dialect
+    type: pa.DataType
+
+    @classmethod
+    def of(cls, name: str, expression: Expression, inputs: Mapping[Term, ResultColumn], dialect: Dialect) -> ComputedColumn:
+        """Return the column of an expression; its type is that of no rows."""
+        empty = {term: pa.array([], column.type) for term, column in inputs.items()}
+        kind = Evaluation(empty.__getitem__, 0, dialect).of(expression).type
+        return cls(name, expression, tuple(inputs.items()), dialect, pa.string() if pa.types.is_null(kind) else kind)
+
+    @property
+    def position(self) -> int:
+        """The last position of the matches that it reads."""
+        return max(self.positions, default=0)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        return tuple(position for _, column in self.inputs for position in column.positions)
+
+    def decode(self, matches: Codes) -> pa.Array:
+        """Return the column's values for matches."""
+        values = {term: column.decode(matches) for term, column in self.inputs}
+        return Evaluation(values.__getitem__, matches.shape[1], self.dialect).of(self.expression).cast(self.type)
+
+    def values_of(self, codes: Codes) -> pa.Array:
+        """Return the values of codes, if the column is about one attribute."""
+        values = {term: column.values_of(codes) for term, column in self.inputs}
+        return Evaluation(values.__getitem__, len(codes), self.dialect).of(self.expression).cast(self.type)
+
+
+OutputColumn: TypeAlias = ResultColumn | ComputedColumn
+
+
+@dataclass(frozen=True, slots=True)
 class BoundPlan:
     """A plan ready to run against the arrays of one index."""
 
     plan: Plan
     seed: BoundSeed
     steps: tuple[BoundStep, ...]
-    columns: tuple[ResultColumn, ...]
+    columns: tuple[OutputColumn, ...]
     """A column for each term of the head."""
 
     @property
@@ -132,7 +180,7 @@ class Binder:
     """Binds the parts of a plan to an index, given the attribute order, which says where each attribute is in a prefix."""
 
     def __init__(self, query: Query, order: tuple[str, ...], index: ReadableIndex) -> None:
-        self.order, self.index = order, index
+        self.order, self.index, self.dialect = order, index, query.dialect
         self.domains = _domains(query, index.statistics)
         self.column = cache(self._column)
 
@@ -155,10 +203,17 @@ class Binder:
         """Return atoms whose attributes are all bound, each with whether it has to hold or must not."""
         return tuple((self.extender(e), not e.atom.negated) for e in extenders)
 
-    def condition(self, attribute: str, restrictions: Sequence[Restriction], comparisons: Sequence[Comparison]) -> Condition:
+    def condition(self, attribute: str, restrictions: Sequence[Restriction], conditions: Sequence[QueryFilter]) -> Condition:
         """Return what an attribute must satisfy besides its atoms; raise QueryError for a constant that cannot be compared."""
-        dictionary = self.index.dictionaries[self.domains[attribute]]
-        return constrain(attribute, restrictions, comparisons, order=self.order, dictionary=dictionary, columns=self._values)
+        return constrain(
+            attribute,
+            restrictions,
+            conditions,
+            order=self.order,
+            dictionary=self.index.dictionaries[self.domains[attribute]],
+            columns=self._values,
+            dialect=self.dialect,
+        )
 
     def _values(self, term: Term) -> Column:
         return self.column(self.domains[attribute_of(term)], term.name if isinstance(term, Property) else None)
@@ -207,17 +262,24 @@ def bind(plan: Plan, index: ReadableIndex) -> BoundPlan:
     return BoundPlan(plan, bound_seed, steps, result_columns(plan.query, plan.attributes, index))
 
 
-def result_columns(query: Query, order: tuple[str, ...], index: ReadableIndex) -> tuple[ResultColumn, ...]:
-    """Return the columns of a query's result: an id or a property for each term of the head."""
+def result_columns(query: Query, order: tuple[str, ...], index: ReadableIndex) -> tuple[OutputColumn, ...]:
+    """Return the columns of a query's result: an id, a property or what is computed from these, for each term of the head."""
     domains = _domains(query, index.statistics)
-    found = []
-    for name, term in zip(query.columns, query.head, strict=True):
+
+    def looked_up(name: str, term: Term) -> ResultColumn:
         domain = domains[attribute_of(term)]
         values: Dictionary | RowNumbers | Column = index.dictionaries[domain]
         if isinstance(term, Property) and not index.statistics.is_id(domain, term.name):
             values = index.properties(domain)[term.name]
-        found.append(ResultColumn(name, order.index(attribute_of(term)), values))
-    return tuple(found)
+        return ResultColumn(name, order.index(attribute_of(term)), values)
+
+    def output(name: str, term: Expression) -> OutputColumn:
+        if isinstance(term, str | Property):
+            return looked_up(name, term)
+        inputs = {part: looked_up(name, part) for part in terms_of(term)}
+        return ComputedColumn.of(name, term, inputs, query.dialect)
+
+    return tuple(output(name, term) for name, term in zip(query.columns, query.head, strict=True))
 
 
 def _domains(query: Query, statistics: Statistics) -> dict[str, str]:

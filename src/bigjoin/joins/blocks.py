@@ -93,6 +93,18 @@ class Counts(_Columns):
         starts = self.starts[rows] + chosen - (after - self.counts)[rows]
         return Counts(self.prefixes.take(rows, axis=1), np.ones(len(rows), np.int64), self.proposers[rows], starts)
 
+    def runs(self, firsts: NDArray[np.int64], length: int) -> Counts:
+        """Return runs of proposals, given the number of the first of each; a run ends early with the block."""
+        after = np.cumsum(self.counts)
+        before, ends = after - self.counts, np.minimum(firsts + length, after[-1])
+        row, last = np.searchsorted(after, firsts, side="right"), np.searchsorted(after, ends - 1, side="right")
+        pieces = last - row + 1  # a run that goes on in the list of the next prefix is cut there
+        rows = np.repeat(row - np.cumsum(pieces) + pieces, pieces) + np.arange(pieces.sum())
+        begins = np.maximum(np.repeat(firsts, pieces), before[rows])
+        counts = np.minimum(np.repeat(ends, pieces), after[rows]) - begins
+        starts = self.starts[rows] + begins - before[rows]
+        return Counts(self.prefixes.take(rows, axis=1), counts, self.proposers[rows], starts)
+
     def batches(self, size: int) -> Iterator[Counts]:
         """Give the block in batches of at most `size` proposals; only lists longer than that are cut."""
         after = np.cumsum(self.counts)

@@ -13,16 +13,20 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.errors import QueryError
 from bigjoin.index.dictionary import Dictionary, RowNumbers
 from bigjoin.index.trie import Codes
-from bigjoin.index.values import BOOLEAN, BYTES, NUMBER, TEXT, TIME, Column, constant, kind
+from bigjoin.index.values import BOOLEAN, BYTES, NUMBER, TEXT, TIME, Column, constant, kind, take
+from bigjoin.joins.evaluate import Evaluation
 from bigjoin.joins.properties import Mask, compared, joint_keys, presence, satisfying
-from bigjoin.query.operators import BY_CODE, EQUAL, GREATER_EQUAL, LESS, NOT_EQUAL
+from bigjoin.joins.time_functions import as_times
+from bigjoin.query.expressions import Call, Expression, attributes_of, terms_of
+from bigjoin.query.operators import BY_CODE, EQUAL, GREATER_EQUAL, LESS, NOT_EQUAL, OPERATORS
 from bigjoin.query.plan import Restriction
-from bigjoin.query.query import Comparison
+from bigjoin.query.query import Comparison, Dialect, Predicate, QueryFilter
 from bigjoin.query.terms import Constant, Operand, Term, attribute_of
 
 ValuesOf: TypeAlias = Callable[[Term], Column]
@@ -107,32 +111,53 @@ class Filter:
         return compared(BY_CODE[self.operator], _ranked(self.ranks, codes), self.others(prefixes))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowFilter:
+    """A predicate that is evaluated for the prefixes that reach it, since no arrays by code say whether it holds."""
+
+    predicate: Predicate
+    values: tuple[tuple[Term, int, Column], ...]
+    """The terms that it reads: the position of each in a prefix, and its values by code."""
+    dialect: Dialect
+
+    def allows(self, prefixes: Codes) -> Mask:
+        """Tell for each prefix whether the predicate is true; raise QueryError where evaluating it is an error."""
+        found = {term: take(column, prefixes[position]) for term, position, column in self.values}
+        return Evaluation(found.__getitem__, prefixes.shape[1], self.dialect).where(self.predicate.expression)
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Everything that an attribute has to satisfy besides its atoms."""
 
     bounds: Bounds
     filters: tuple[Filter, ...]
+    row_filters: tuple[RowFilter, ...] = ()
+    """Applied last, to whole prefixes."""
 
 
 def constrain(
     attribute: str,
     restrictions: Sequence[Restriction],
-    comparisons: Sequence[Comparison],
+    conditions: Sequence[QueryFilter],
     *,
     order: tuple[str, ...],
     dictionary: Dictionary | RowNumbers,
     columns: ValuesOf,
+    dialect: Dialect,
 ) -> Condition:
-    """Bind restrictions and comparisons that have the attribute on their left.
+    """Bind restrictions, comparisons that have the attribute on their left, and predicates that it decides.
 
     Raise QueryError for a constant that cannot be compared with the attribute's values.
     """
+    comparisons = [f for f in conditions if isinstance(f, Comparison)]
+    bound = [_predicate(f, attribute, order, columns, dialect) for f in conditions if isinstance(f, Predicate)]
     of_ids = [f for f in comparisons if not f.properties]
     equalities = [f for f in of_ids if f.op == EQUAL.text]
     codes = [dictionary.code(_constant(f, dictionary)) for f in equalities if f.is_constant]
     filters = [_filter(f, order, dictionary) for f in of_ids if f.op != EQUAL.text]
-    filters += [part for f in comparisons if f.properties for part in _property_filters(f, order, columns)]
+    filters += [part for f in comparisons if f.properties for part in _property_filters(f, order, columns, dialect)]
+    filters += [part for parts in bound for part in parts if not isinstance(part, RowFilter)]
     bounds = Bounds(
         below=tuple(order.index(r.larger) for r in restrictions if r.smaller == attribute),
         above=tuple(order.index(r.smaller) for r in restrictions if r.larger == attribute),
@@ -141,7 +166,40 @@ def constrain(
         empty=None in codes,
     )
     never = any(f is False for f in filters)
-    return Condition(Bounds(empty=True) if never else bounds, tuple(f for f in filters if isinstance(f, Filter)))
+    rows = tuple(part for parts in bound for part in parts if isinstance(part, RowFilter))
+    return Condition(Bounds(empty=True) if never else bounds, tuple(f for f in filters if isinstance(f, Filter)), rows)
+
+
+def _predicate(
+    predicate: Predicate, attribute: str, order: tuple[str, ...], columns: ValuesOf, dialect: Dialect
+) -> list[Filter | bool] | list[RowFilter]:
+    """Return a predicate as filters over arrays by code if these can decide it, otherwise as one over prefixes.
+
+    They can if it is about one attribute, or if it compares what is computed from the new attribute with what is computed from
+    one other. What would be an error for some code is decided for prefixes: nobody may ever ask for that code.
+    """
+    call, others = predicate.expression, [a for a in predicate.attributes if a != attribute]
+
+    def by_code(expression: Expression) -> pa.Array:
+        terms = terms_of(expression)
+        return Evaluation(columns, len(columns(terms[0])), dialect).of(expression)
+
+    try:
+        if not others:
+            return [_mask(Evaluation(columns, len(columns(terms_of(call)[0])), dialect).where(call))]
+        sides = [attributes_of(side) for side in call.arguments]
+        if call.function in OPERATORS and sorted(sides) == sorted([(attribute,), (others[0],)]) and len(others) == 1:
+            led = call if sides[0] == (attribute,) else Call(OPERATORS[call.function].flipped, call.arguments[::-1], call.span)
+            sides_by_code = [by_code(side) for side in led.arguments]
+            if len({getattr(side.type, "tz", None) for side in sides_by_code}) > 1:  # times of clocks are meant in that zone
+                sides_by_code = as_times(sides_by_code)
+            left, right = (pa.chunked_array([side]) for side in sides_by_code)
+            if kind(left.type) is not None and kind(left.type) == kind(right.type):
+                return _joint_filters(led.function, left, right, order.index(others[0]), dialect)
+    except QueryError:
+        pass
+    values = tuple((term, order.index(attribute_of(term)), columns(term)) for term in terms_of(call))
+    return [RowFilter(predicate, values, dialect)]
 
 
 def _filter(comparison: Comparison, order: tuple[str, ...], dictionary: Dictionary | RowNumbers) -> Filter | bool:
@@ -162,7 +220,9 @@ def _filter(comparison: Comparison, order: tuple[str, ...], dictionary: Dictiona
     return Filter((LESS if operator.is_less else GREATER_EQUAL).code, dictionary.ranks, None, smaller)
 
 
-def _property_filters(comparison: Comparison, order: tuple[str, ...], columns: ValuesOf) -> list[Filter | bool]:
+def _property_filters(
+    comparison: Comparison, order: tuple[str, ...], columns: ValuesOf, dialect: Dialect
+) -> list[Filter | bool]:
     """Return the filters of a comparison of properties, or its truth value if that is the same for every code."""
     assert not isinstance(comparison.left, Constant)
     left = columns(comparison.left)
@@ -172,24 +232,35 @@ def _property_filters(comparison: Comparison, order: tuple[str, ...], columns: V
         bound = constant(comparison.right.value, left.type)
         if bound is None:
             raise _misfit(comparison, f"{comparison.left} is {left.type}", left)
-        return [_mask(satisfying(left, comparison.op, bound))]
+        return [_mask(satisfying(left, comparison.op, bound, with_nan=with_nan(comparison.op, dialect)))]
     right = columns(comparison.right)
     if kind(right.type) is None:
         raise _incomparable(comparison.right, right, comparison)
     if kind(left.type) != kind(right.type):
         message = f"'{comparison}' compares {kind(left.type)} ({left.type}) with {kind(right.type)} ({right.type})"
         raise QueryError(message, comparison.span, "compare numbers with numbers, text with text, times with times")
-    keys, others = joint_keys(left, right)
-    present, other_present = presence(left), presence(right)
     if attribute_of(comparison.left) == attribute_of(comparison.right):
-        return [_mask(compared(comparison.operator, keys, others) & present & other_present)]
-    position = order.index(attribute_of(comparison.right))
-    filters: list[Filter | bool] = [Filter(comparison.operator.code, keys, position, ranks_of_other=others)]
+        keys, others = joint_keys(left, right, nan_differs=dialect == "cypher")
+        there, other_there = (presence(side, with_nan=with_nan(comparison.op, dialect)) for side in (left, right))
+        return [_mask(compared(comparison.operator, keys, others) & there & other_there)]
+    return _joint_filters(comparison.op, left, right, order.index(attribute_of(comparison.right)), dialect)
+
+
+def _joint_filters(op: str, left: Column, right: Column, position: int, dialect: Dialect) -> list[Filter | bool]:
+    """Return the filters that compare values of the new attribute with those of the attribute at a position."""
+    keys, others = joint_keys(left, right, nan_differs=dialect == "cypher")
+    present, other_present = (presence(side, with_nan=with_nan(op, dialect)) for side in (left, right))
+    filters: list[Filter | bool] = [Filter(OPERATORS[op].code, keys, position, ranks_of_other=others)]
     if not (present.all() and other_present.all()):
         # Both have a value if presence >= needed: 1 >= 1. Without the other value, needed is 2, which no presence reaches.
         needed = 2 - other_present.view(np.uint8)
         filters.append(Filter(GREATER_EQUAL.code, present.view(np.uint8), position, ranks_of_other=needed))
     return filters
+
+
+def with_nan(op: str, dialect: Dialect) -> bool:
+    """Tell whether a comparison can be true of NaN: in Cypher, NaN only differs from everything, itself included."""
+    return dialect == "sql" or op == NOT_EQUAL.text
 
 
 def _mask(holds: Mask) -> Filter | bool:

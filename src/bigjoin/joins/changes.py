@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.index.trie import Codes
-from bigjoin.joins.bind import ResultColumn
+from bigjoin.joins.bind import OutputColumn
 from bigjoin.kernels.report import report_forms
 from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
 
@@ -35,7 +35,7 @@ class Signed:
         assert self.plan.query.injective or not self.dq.images, "depends on the match"
         return max(1, len(self.dq.images))
 
-    def columns(self, outputs: Sequence[ResultColumn], found: Codes) -> Iterator[list[pa.Array]]:
+    def columns(self, outputs: Sequence[OutputColumn], found: Codes) -> Iterator[list[pa.Array]]:
         """Give the matches that bindings stand for, decoded, column by column."""
         for matches in changed(self.plan, self.dq, found):
             sign = pa.array(np.full(matches.shape[1], self.sign, np.int8))

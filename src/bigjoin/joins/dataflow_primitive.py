@@ -22,6 +22,7 @@ from bigjoin.joins.bounds_and_filters import Filter
 from bigjoin.joins.extend import check, count, count_flattened, count_intersection, flatten, intersect, propose
 from bigjoin.joins.extender import BoundExtender
 from bigjoin.joins.itinerary import Itinerary, Staying, Visit
+from bigjoin.quota import quota
 
 WORTH_COUNTING = 32
 """A prefix with at most this many extensions at one owner is not counted at the others: a few more candidates cost less than
@@ -109,6 +110,7 @@ class DataflowPrimitive:
         """Follow blocks through all visits that need no exchange, and give those that have to travel."""
         pending = [(moves, here)]  # depth first: results of a block continue before the next is made, so B' are alive at a step
         while pending and not self.sink.is_full:
+            quota().check()
             moves, here = pending[-1]
             visit, block = next(moves, (None, None))
             if visit is None or block is None:
@@ -225,7 +227,8 @@ class DataflowPrimitive:
         """Intersect candidates with lists; then send them to the next owner or step, or count them if they are matches."""
         step, extended = self.plan.steps[number], self.itinerary.extended(number + 1, here)
         is_counted = self.counting and then is None and extended is None
-        if is_counted and len(extenders) == 1 and not (excluders or filters or step.late_filters):
+        is_filtered = bool(filters or step.late_filters or step.condition.row_filters)
+        if is_counted and len(extenders) == 1 and not (excluders or is_filtered):
             self.tally.match(count_intersection(step, block, extenders[0], order))
             return
         kept = intersect(step, block, extenders, excluders, filters, order)

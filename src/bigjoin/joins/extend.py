@@ -96,15 +96,19 @@ def count_intersection(
 
 
 def flatten(step: BoundStep, block: Proposals) -> Codes:
-    """Return the extended prefixes that the late filters allow."""
+    """Return the extended prefixes that the late filters and the predicates allow."""
     extended = block.flattened()
     for f in step.late_filters:
         extended = np.compress(f.allows(extended[-1], extended), extended, axis=1)
+    for predicate in step.condition.row_filters:
+        extended = np.compress(predicate.allows(extended), extended, axis=1)
     return extended
 
 
 def count_flattened(step: BoundStep, block: Proposals) -> int:
     """Return how many prefixes `flatten` would return."""
+    if step.condition.row_filters:
+        return int(flatten(step, block).shape[1])
     if not step.late_filters:
         return block.tuples
     return int(count_differing(block.prefixes, np.array([f.position for f in step.late_filters]), *block.segments))

@@ -19,10 +19,11 @@ from bigjoin.index.trie import Codes
 from bigjoin.joins.bind import BoundPlan, ReadableIndex, bind
 from bigjoin.joins.blocks import Counts, join
 from bigjoin.joins.dataflow_primitive import DataflowPrimitive, Travels
-from bigjoin.joins.executable import MatchRows, Range
 from bigjoin.joins.itinerary import OneWorker
+from bigjoin.joins.match_rows import MatchRows, Range
 from bigjoin.joins.seeds import equal_ranges, read_seeds
 from bigjoin.query.plan import Plan
+from bigjoin.quota import quota
 
 
 class TooManyPrefixesError(Exception):
@@ -72,6 +73,7 @@ class GenericJoin:
             yield
 
     def _finish(self, travels: Travels) -> None:
+        quota().check()
         for _ in travels:
             raise AssertionError("nothing travels with one worker")
         if sum(self.tally.prefixes[:-1]) > self.max_prefixes:

@@ -1,8 +1,8 @@
 """Comparisons of properties, as arrays indexed by code: masks of what satisfies a constant, and integers in value order.
 
-Only codes travel through a join, so columns of values become arrays that kernels can compare. A NULL or a NaN satisfies no
-comparison, not even `!=`. Integers, decimals and times compare exactly, whatever their types; a decimal and a float compare as
-floats.
+Only codes travel through a join, so columns of values become arrays that kernels can compare. A NULL satisfies no comparison,
+not even `!=`. With `with_nan`, NaN is a value: equal to itself and larger than any number, as in Spark SQL; otherwise it is
+like NULL. Integers, decimals and times compare exactly, whatever their types; a decimal and a float compare as floats.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bigjoin.index.values import BYTES, TEXT, Column, kind, unit
-from bigjoin.query.operators import OPERATORS, ComparisonOperator
+from bigjoin.query.operators import NOT_EQUAL, OPERATORS, ComparisonOperator
 
 SortKeys: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 _MAX_EXACT_FLOAT = 2**53
+_NAN_KEYS = 2**63 - 1, 2**63 - 2
+"""Keys of NaN that no number has, and that differ from each other."""
 
 
 def compared(operator: ComparisonOperator, left: NDArray[Any], right: Any) -> Mask:
@@ -31,12 +33,15 @@ def compared(operator: ComparisonOperator, left: NDArray[Any], right: Any) -> Ma
     return np.asarray(getattr(np, operator.function)(left, right), np.bool_)
 
 
-def satisfying(column: Column, op: str, bound: Any) -> Mask:
+def satisfying(column: Column, op: str, bound: Any, *, with_nan: bool = False) -> Mask:
     """Tell for each code whether its value satisfies a comparison with a constant of the column's kind."""
     operator = OPERATORS[op]
     if kind(column.type) == TEXT:
         return _numpy(getattr(pc, operator.function)(column, pa.scalar(bound, column.type)).fill_null(False))
     values, present = _numbers(column)
+    nan = presence(column, with_nan=True) & ~present if with_nan and pa.types.is_floating(column.type) else None
+    if nan is not None and nan.any():
+        return satisfying(column, op, bound) | (nan & (operator is NOT_EQUAL or not (operator.is_less or operator.symmetric)))
     if isinstance(bound, Decimal):  # a column of decimals is read as counts of its last place
         bound = Fraction(bound) / unit(column.type) if bound.is_finite() else float(bound)
     below, above = _neighbours(bound, values.dtype)
@@ -46,14 +51,21 @@ def satisfying(column: Column, op: str, bound: Any) -> Mask:
     return present & compared(operator, values, above if operator.is_less != operator.reflexive else below)
 
 
-def joint_keys(left: Column, right: Column) -> tuple[SortKeys, SortKeys]:
-    """Return integers by code that compare like the values of two columns of one kind; those of NULLs are arbitrary."""
+def joint_keys(left: Column, right: Column, *, nan_differs: bool = False) -> tuple[SortKeys, SortKeys]:
+    """Return integers by code that compare like the values of two columns of one kind; those of NULLs are arbitrary.
+
+    NaN equals itself, unless it is said to differ from everything.
+    """
+    if nan_differs and pa.types.is_floating(left.type) and pa.types.is_floating(right.type):
+        keys, others = joint_keys(left, right)
+        nan, other_nan = (np.isnan(_numbers(side, nan=np.nan)[0]) for side in (left, right))
+        return np.where(nan, _NAN_KEYS[0], keys), np.where(other_nan, _NAN_KEYS[1], others)
     if right is left:
         keys = joint_keys(left, left[:0])[0]
         return keys, keys
     if kind(left.type) in (TEXT, BYTES):
         return _joint_ranks(left, right)
-    mine, other = _numbers(left)[0], _numbers(right)[0]
+    mine, other = _numbers(left, nan=np.nan)[0], _numbers(right, nan=np.nan)[0]
     units = unit(left.type), unit(right.type)
     if np.float64 in (mine.dtype, other.dtype):
         mine, other = _as_floats(mine, units[0]), _as_floats(other, units[1])
@@ -63,22 +75,28 @@ def joint_keys(left: Column, right: Column) -> tuple[SortKeys, SortKeys]:
         return _ordered_bits(mine), _ordered_bits(other)
     if mine.dtype == other.dtype == np.int64:
         return mine, other
-    ranks = np.unique(np.concatenate([mine.astype(object), other.astype(object)]), return_inverse=True)[1]
+    both = np.concatenate([mine.astype(object), other.astype(object)])
+    nan = np.array([value != value for value in both], np.bool_)
+    both[nan] = 0
+    ranks = np.where(nan, len(both), np.unique(both, return_inverse=True)[1])
     return ranks[: len(mine)], ranks[len(mine) :]
 
 
-def presence(column: Column) -> Mask:
-    """Tell for each code whether it has a value that is neither NULL nor NaN."""
-    return _numbers(column)[1] if pa.types.is_floating(column.type) else _numpy(column.is_valid())
+def presence(column: Column, *, with_nan: bool = False) -> Mask:
+    """Tell for each code whether it has a value: no NULL, and no NaN unless that is a value."""
+    return _numbers(column)[1] if pa.types.is_floating(column.type) and not with_nan else _numpy(column.is_valid())
 
 
-def _numbers(column: Column) -> tuple[NDArray[Any], Mask]:
-    """Return numbers, times or booleans as floats or 64-bit integers (Python's if too large), and which are present."""
+def _numbers(column: Column, nan: float = 0.0) -> tuple[NDArray[Any], Mask]:
+    """Return numbers, times or booleans as floats or 64-bit integers (Python's if too large), and which are present.
+
+    NaN is not present, and its number is `nan`.
+    """
     present = _numpy(column.is_valid())
     if pa.types.is_floating(column.type):
         values = _numpy(column.cast(pa.float64()).fill_null(0.0))
         missing = np.isnan(values)
-        return np.where(missing, 0.0, values), present & ~missing
+        return np.where(missing, nan, values), present & ~missing
     stored = column
     if pa.types.is_decimal(column.type):
         wide = pa.decimal256(76, 0) if pa.types.is_decimal256(column.type) else pa.decimal128(38, 0)
@@ -87,6 +105,8 @@ def _numbers(column: Column) -> tuple[NDArray[Any], Mask]:
         stored = column.cast(pa.int32())
     elif pa.types.is_boolean(column.type):
         stored = column.cast(pa.uint8())
+    elif pa.types.is_duration(column.type):
+        stored = column.cast(pa.duration("us"))
     try:
         return _numpy(stored.cast(pa.int64()).fill_null(0)), present
     except pa.ArrowInvalid:

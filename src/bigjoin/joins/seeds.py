@@ -62,4 +62,7 @@ def decide(seed: BoundSeed, positions: NDArray[np.int64]) -> tuple[Codes, NDArra
         kept &= codes < upper if len(upper) else True
         for f in condition.filters:
             kept &= f.allows(codes, prefixes)
+    for predicate in (p for condition in seed.conditions for p in condition.row_filters):
+        places = np.flatnonzero(kept)  # only these are asked: others may be errors
+        kept[places] = predicate.allows(prefixes[:, places])
     return prefixes, kept

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import threading
 from functools import lru_cache
 from hashlib import sha256
 from types import ModuleType
@@ -17,9 +18,18 @@ MAX_LOADED_FUNCTIONS = 512
 """Functions that a process keeps in memory."""
 
 
-@lru_cache(maxsize=MAX_LOADED_FUNCTIONS)
+_loading = threading.Lock()
+"""Threads that need the same function get the same one, so that it is compiled once."""
+
+
 def load(source: str) -> Any:
     """Return the function `run` that a module's source defines."""
+    with _loading:
+        return _load(source)
+
+
+@lru_cache(maxsize=MAX_LOADED_FUNCTIONS)
+def _load(source: str) -> Any:
     module = ModuleType(f"bigjoin.kernels.plan_{sha256(source.encode()).hexdigest()[:24]}")
     file = f"<{module.__name__}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # for tracebacks

@@ -58,3 +58,13 @@ def list_starts(offsets, values, nodes, lower, starts):
         starts[i] = offsets[nodes[i]]
         if len(lower) > 0:
             starts[i] = lower_bound(values, starts[i], offsets[nodes[i] + 1], lower[i])
+
+
+@kernel
+def _nothing():
+    return 0
+
+
+def warm_up() -> None:
+    """Have numba look through its tables of functions, as it does before it loads the first kernel."""
+    _nothing()

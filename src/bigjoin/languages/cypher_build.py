@@ -66,10 +66,15 @@ class BuildTree(Transformer):  # type: ignore[misc]
         return self._clause(meta, "WHERE", parts)
 
     def returns(self, meta: Meta, parts: list[Any]) -> ClauseText:
+        return self._clause(meta, "RETURN", [self._projection(meta, parts)])
+
+    def _projection(self, meta: Meta, parts: list[Any]) -> tree.ReturnClause:
         kinds = [part.type for part in parts if isinstance(part, Token)]
         items = tuple(part for part in parts if isinstance(part, tree.ReturnItem))
-        clause = tree.ReturnClause(items, star="STAR" in kinds, distinct="DISTINCT" in kinds, span=self._span(meta))
-        return self._clause(meta, "RETURN", [clause])
+        return tree.ReturnClause(items, star="STAR" in kinds, distinct="DISTINCT" in kinds, span=self._span(meta))
+
+    def passed_on(self, meta: Meta, parts: list[Any]) -> ClauseText:
+        return self._clause(meta, "WITH", [self._projection(meta, parts)])
 
     def order(self, meta: Meta, parts: list[tree.SortItem]) -> ClauseText:
         return self._clause(meta, "ORDER BY", parts)
@@ -166,7 +171,7 @@ class BuildTree(Transformer):  # type: ignore[misc]
             )
         return _Hops(fewest, most)
 
-    def _properties(self, part: tree.MapLiteral | tree.Parameter) -> tuple[tuple[str, tree.Expression], ...]:
+    def _properties(self, part: tree.MapLiteral | tree.Parameter) -> tuple[tuple[str, tree.CypherExpression], ...]:
         if isinstance(part, tree.Parameter):
             hint = f"write the properties one by one: {{name: ${part.name}}}"
             raise QueryError("a parameter cannot stand for all properties of a pattern", part.span, hint)
@@ -193,7 +198,7 @@ class BuildTree(Transformer):  # type: ignore[misc]
         )
         return replace(pairs[0], span=self._span(meta)) if len(pairs) == 1 else tree.And(pairs, span=self._span(meta))
 
-    def _around(self, left: tree.Expression, right: tree.Expression) -> Span | None:
+    def _around(self, left: tree.CypherExpression, right: tree.CypherExpression) -> Span | None:
         return Span(self.text, left.span.start, right.span.end) if left.span and right.span else None
 
     def is_null(self, meta: Meta, parts: list[Any]) -> tree.IsNull:
@@ -254,16 +259,16 @@ class BuildTree(Transformer):  # type: ignore[misc]
     def list_literal(self, meta: Meta, parts: list[Any]) -> tree.ListLiteral:
         return tree.ListLiteral(tuple(parts), span=self._span(meta))
 
-    def entry(self, _: Meta, parts: list[Any]) -> tuple[str, tree.Expression]:
+    def entry(self, _: Meta, parts: list[Any]) -> tuple[str, tree.CypherExpression]:
         return name_of(parts[0]), parts[1]
 
-    def map_literal(self, meta: Meta, entries: list[tuple[str, tree.Expression]]) -> tree.MapLiteral:
+    def map_literal(self, meta: Meta, entries: list[tuple[str, tree.CypherExpression]]) -> tree.MapLiteral:
         twice = [key for key, times in Tallies(key for key, _ in entries).items() if times > 1]
         if twice:
             raise QueryError(f"the key {twice[0]!r} stands twice in one map", self._span(meta), "give each key one value")
         return tree.MapLiteral(tuple(entries), span=self._span(meta))
 
-    def call(self, meta: Meta, parts: list[Any]) -> tree.Call | tree.ExistsPattern:
+    def call(self, meta: Meta, parts: list[Any]) -> tree.FunctionCall | tree.ExistsPattern:
         name, *arguments = parts
         if name.casefold() == "count" and not arguments:
             hint = "write count(*) to count the matches, or count(x) to count the values of x"
@@ -272,7 +277,7 @@ class BuildTree(Transformer):  # type: ignore[misc]
             return tree.ExistsPattern((arguments[0].path,), span=self._span(meta))
         return self._call(meta, name_of(name), arguments)
 
-    def dotted_call(self, meta: Meta, parts: list[Any]) -> tree.Call:
+    def dotted_call(self, meta: Meta, parts: list[Any]) -> tree.FunctionCall:
         subject, name, *arguments = parts
         names, at = [name_of(name)], subject
         while isinstance(at, tree.PropertyAccess):
@@ -281,9 +286,9 @@ class BuildTree(Transformer):  # type: ignore[misc]
             raise QueryError("only a function can be called", self._span(meta), "write f(x) rather than x.f()")
         return self._call(meta, ".".join([at.name, *names]), arguments)
 
-    def _call(self, meta: Meta, name: str, arguments: list[Any]) -> tree.Call:
+    def _call(self, meta: Meta, name: str, arguments: list[Any]) -> tree.FunctionCall:
         distinct = bool(arguments) and isinstance(arguments[0], Token)
-        return tree.Call(name, tuple(arguments[distinct:]), distinct, span=self._span(meta))
+        return tree.FunctionCall(name, tuple(arguments[distinct:]), distinct, span=self._span(meta))
 
     def call_star(self, meta: Meta, parts: list[Token]) -> tree.CountStar:
         if parts[0].casefold() != "count":
@@ -310,14 +315,32 @@ class BuildTree(Transformer):  # type: ignore[misc]
     def pattern_predicate(self, meta: Meta, parts: list[Any]) -> tree.PatternPredicate:
         return tree.PatternPredicate(parts[0], span=self._span(meta))
 
-    def quantifier(self, meta: Meta, parts: list[Any]) -> None:
-        raise QueryError(f"{parts[0]}(x IN list WHERE ...) is not supported yet", self._span(meta), _NO_LISTS)
+    def quantifier(self, meta: Meta, parts: list[Any]) -> tree.Quantifier:
+        name, members, where = parts
+        kind = name.casefold()
+        if kind not in ("all", "any", "none", "single"):
+            raise QueryError(f"{name}(x IN list WHERE ...) is not supported yet", self._span(meta), _NO_LISTS)
+        variable, of = self._each_of(members, f"{kind}(x IN list WHERE ...)")
+        return tree.Quantifier(kind, variable, of, where, span=self._span(meta))
+
+    def _each_of(self, members: Any, written: str) -> tuple[str, tree.CypherExpression]:
+        """Return the variable and the list of `x IN list`."""
+        match members:
+            case tree.In(tree.Variable(name), of):
+                return name, of
+        raise QueryError("a variable goes through a list here", members.span, f"write {written}")
 
     def reduction(self, meta: Meta, parts: list[Any]) -> None:
-        raise QueryError(f"{parts[0]}(... | ...) is not supported yet", self._span(meta), _NO_LISTS)
+        hint = "list the values, as in [r IN e | r.amount], and put them together in the result"
+        raise QueryError(f"{parts[0]}(... | ...) is not supported yet", self._span(meta), hint)
 
-    def comprehension(self, meta: Meta, _: list[Any]) -> None:
-        raise QueryError("list comprehensions are not supported yet", self._span(meta), _NO_LISTS)
+    def comprehension(self, meta: Meta, parts: list[Any]) -> tree.Comprehension:
+        variable, of = self._each_of(parts[0], "[x IN list | ...]")
+        return tree.Comprehension(variable, of, parts[1], span=self._span(meta))
+
+    def filtered_list(self, meta: Meta, _: list[Any]) -> None:
+        hint = "write [x IN list | ...] without it, and filter the lists of the result"
+        raise QueryError("list comprehensions with WHERE are not supported yet", self._span(meta), hint)
 
     def projection(self, meta: Meta, parts: list[Any]) -> None:
         if re.fullmatch("count|collect", parts[0], re.IGNORECASE):

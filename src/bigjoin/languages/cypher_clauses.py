@@ -16,12 +16,14 @@ from bigjoin.languages.cypher_tree import (
     ReturnClause,
     ReturnItem,
     SortItem,
+    Variable,
+    WithClause,
 )
 
 CYPHER_EXAMPLE = "MATCH (a)-[:KNOWS]->(b) WHERE a.age > 30 RETURN a, b"
 
 _AFTER_RETURN = ("RETURN", "ORDER BY", "SKIP", "LIMIT")
-"""The last clauses, in their order."""
+"""The last clauses, in their order. The last three may follow a WITH as well, and then a WHERE."""
 
 _ONLY_READS = "bigjoin only reads"
 _NOT_YET = {
@@ -30,10 +32,9 @@ _NOT_YET = {
     "PROFILE": "leave it out, and run 'bigjoin explain' with the query",
     "SHOW": "ask with MATCH ... RETURN; 'bigjoin info' describes an index",
     "UNION": "run the two queries one after the other, and put their rows together",
-    "UNWIND": "give values as parameters, one at a time: WHERE a.name = $name",
+    "UNWIND": "give values as a list: WHERE a.name IN $names",
     "USE": "leave it out: the graph is the one that the command or the call names",
     "USING": "leave it out: bigjoin chooses the order of the joins itself",
-    "WITH": "write one MATCH with all patterns, one WHERE with all conditions, and RETURN",
 }
 _WRITES = "a graph changes through updates (bigjoin watch); ask with MATCH ... RETURN"
 
@@ -52,56 +53,72 @@ def query_of(text: str, clauses: Sequence[ClauseText]) -> CypherQuery:
     """Return the query of clauses in the right order; the first clause that is refused or misplaced is an error."""
     if not clauses:
         raise QueryError("the query is empty", hint=f"for example {CYPHER_EXAMPLE}")
-    matches: list[MatchClause] = []
+    found: list[MatchClause | WithClause] = []
     returns: ReturnClause | None = None
     earlier: ClauseText | None = None
     for clause in clauses:
         _refuse(clause)
-        _check_place(clause, earlier, returned=returns is not None)
+        _check_place(clause, earlier, returned=returns is not None, projected=_is_open(found))
         match clause.keyword:
             case "MATCH" | "OPTIONAL MATCH" as keyword:
-                matches.append(MatchClause(_patterns(clause), optional=keyword != "MATCH", span=clause.span))
+                found.append(MatchClause(_patterns(clause), optional=keyword != "MATCH", span=clause.span))
             case "WHERE":
-                whole = Span(text, matches[-1].span.start, clause.span.end) if matches[-1].span else None
-                matches[-1] = replace(matches[-1], where=clause.parts[0], span=whole)
+                first = found[-1].span
+                whole = Span(text, first.start, clause.span.end) if first else None
+                found[-1] = replace(found[-1], where=clause.parts[0], span=whole)
+            case "WITH":
+                found.append(WithClause(_with_names(_checked_columns(clause.parts[0])), span=clause.span))
             case "RETURN":
                 returns = _checked_columns(clause.parts[0])
             case keyword if returns is not None:
                 returns = _with_tail(returns, clause, keyword)
+            case keyword:
+                last = found[-1]
+                assert isinstance(last, WithClause)
+                found[-1] = replace(last, projection=_with_tail(last.projection, clause, keyword))
         earlier = clause
-    if not matches:
+    if not any(isinstance(clause, MatchClause) for clause in found):
         raise QueryError("the query has no MATCH", clauses[0].keyword_span, f"say what to look for, as in {CYPHER_EXAMPLE}")
     if returns is None:
         end = len(text.rstrip().removesuffix(";").rstrip())
-        raise QueryError("the query has no RETURN", Span(text, end, end + 1), _what_to_return(matches))
-    return CypherQuery(tuple(matches), returns, span=Span(text, clauses[0].span.start, clauses[-1].span.end))
+        raise QueryError("the query has no RETURN", Span(text, end, end + 1), _what_to_return(found))
+    return CypherQuery(tuple(found), returns, span=Span(text, clauses[0].span.start, clauses[-1].span.end))
+
+
+def _is_open(found: Sequence[MatchClause | WithClause]) -> bool:
+    """Tell whether the last clause is a WITH, whose rows may still be sorted, cut and filtered."""
+    return bool(found) and isinstance(found[-1], WithClause) and found[-1].where is None
 
 
 def _refuse(clause: ClauseText) -> None:
     name = clause.keyword
     if name in _NOT_YET:
         raise QueryError(f"{name} is not supported yet", clause.keyword_span, _NOT_YET[name])
-    if name not in ("MATCH", "OPTIONAL MATCH", "WHERE", "OFFSET", *_AFTER_RETURN):
+    if name not in ("MATCH", "OPTIONAL MATCH", "WHERE", "WITH", "OFFSET", *_AFTER_RETURN):
         raise QueryError(f"{name} is not supported: {_ONLY_READS}", clause.keyword_span, _WRITES)
 
 
-def _check_place(clause: ClauseText, earlier: ClauseText | None, *, returned: bool) -> None:
+def _check_place(clause: ClauseText, earlier: ClauseText | None, *, returned: bool, projected: bool) -> None:
     keyword = "SKIP" if clause.keyword == "OFFSET" else clause.keyword
     before = None if earlier is None else "SKIP" if earlier.keyword == "OFFSET" else earlier.keyword
     hint = None
-    if keyword in _AFTER_RETURN[1:] and not returned:
+    if keyword in _AFTER_RETURN[1:] and not (returned or projected):
         raise QueryError(f"{clause.keyword} stands before RETURN", clause.keyword_span, f"move {clause.keyword} after RETURN")
     if keyword == before and keyword in ("WHERE", "RETURN", "ORDER BY", "SKIP", "LIMIT"):
         joined = "join the conditions with AND" if keyword == "WHERE" else "keep one, with everything in it"
         raise QueryError(f"{clause.keyword} stands twice", clause.keyword_span, joined)
     if keyword not in _AFTER_RETURN and returned:
         hint = "RETURN comes last: move it to the end"
-    elif keyword in _AFTER_RETURN and before in _AFTER_RETURN and _AFTER_RETURN.index(keyword) < _AFTER_RETURN.index(before):
-        hint = f"the order is {', '.join(_AFTER_RETURN)}"
+    elif keyword in _AFTER_RETURN[not returned :] and _AFTER_RETURN.index(keyword) < _place(before):
+        hint = f"the order is {', '.join(('RETURN' if returned else 'WITH', *_AFTER_RETURN[1:]))}"
     elif keyword == "WHERE" and before is None:
         raise QueryError("WHERE stands before MATCH", clause.keyword_span, f"begin with MATCH, as in {CYPHER_EXAMPLE}")
     if hint is not None:
         raise QueryError(f"{clause.keyword} stands after {before}", clause.keyword_span, hint)
+
+
+def _place(keyword: str | None) -> int:
+    return _AFTER_RETURN.index(keyword) if keyword in _AFTER_RETURN else -1
 
 
 def _patterns(clause: ClauseText) -> tuple[PathPattern, ...]:
@@ -119,6 +136,14 @@ def _checked_columns(returns: ReturnClause) -> ReturnClause:
     return returns
 
 
+def _with_names(projection: ReturnClause) -> ReturnClause:
+    """Return what a WITH passes on; refuse what has no name."""
+    for item in projection.items:
+        if item.alias is None and not isinstance(item.expression, Variable):
+            raise QueryError("what WITH passes on needs a name", item.span, f"write {item.text} AS name")
+    return projection
+
+
 def _with_tail(returns: ReturnClause, clause: ClauseText, keyword: str) -> ReturnClause:
     if keyword == "ORDER BY":
         order: tuple[SortItem, ...] = clause.parts
@@ -134,8 +159,10 @@ def _with_tail(returns: ReturnClause, clause: ClauseText, keyword: str) -> Retur
     return replace(returns, limit=number) if keyword == "LIMIT" else replace(returns, skip=number)
 
 
-def _what_to_return(matches: Sequence[MatchClause]) -> str:
-    paths = [path for clause in matches for path in clause.patterns]
+def _what_to_return(clauses: Sequence[MatchClause | WithClause]) -> str:
+    if isinstance(clauses[-1], WithClause):
+        return "add RETURN *, or RETURN count(*)"
+    paths = [path for clause in clauses if isinstance(clause, MatchClause) for path in clause.patterns]
     names = dict.fromkeys(node.variable for path in paths for node in path.nodes if node.variable)
     columns = ", ".join(list(names)[:4])
     return (

@@ -6,29 +6,57 @@ from collections.abc import Iterable, Mapping
 
 from bigjoin.errors import QueryError, did_you_mean
 from bigjoin.languages.cypher_tree import (
+    Comprehension,
     CypherPart,
     CypherQuery,
     ExistsPattern,
+    FunctionCall,
     NodePattern,
     PathPattern,
     PatternPredicate,
     PropertyAccess,
+    Quantifier,
     RelationshipPattern,
     ReturnClause,
     Variable,
+    WithClause,
 )
 
 _KINDS = {NodePattern: "a node", RelationshipPattern: "a relationship", PathPattern: "a path"}
+_VALUE = "a value"
+_LISTED = {"nodes": "a node", "relationships": "a relationship", "rels": "a relationship"}
+"""What the lists that functions give are made of."""
+
+
+class _Bound(dict[str, str]):
+    """Names and what they stand for; after a WITH, there are only those that it passes on."""
+
+    passed_on = False
 
 
 def check_names(query: CypherQuery) -> None:
-    """Raise the first mistake in the names of a query: a name with two meanings, or one that no pattern binds."""
-    bound: dict[str, str] = {}
+    """Raise the first mistake in the names of a query: a name with two meanings, or one that nothing binds."""
+    bound = _Bound()
     for clause in query.clauses:
-        bound = bound | _bound_by(clause.patterns, bound)
+        if isinstance(clause, WithClause):
+            _check_returned(clause.projection, bound, "WITH")
+            bound = _passed_on(clause.projection, bound)
+            if clause.where is not None:
+                _check_used(clause.where, bound)
+            continue
+        bound.update(_bound_by(clause.patterns, bound))
         _check_used(clause, bound)
     if query.returns is not None:
         _check_returned(query.returns, bound)
+
+
+def _passed_on(projection: ReturnClause, bound: Mapping[str, str]) -> _Bound:
+    found = _Bound(bound) if projection.star else _Bound()
+    for item in projection.items:
+        of = item.expression.name if isinstance(item.expression, Variable) else None
+        found[item.alias or of or item.text] = _VALUE if of is None else bound[of]
+    found.passed_on = True
+    return found
 
 
 def _bound_by(patterns: Iterable[PathPattern], outer: Mapping[str, str]) -> dict[str, str]:
@@ -57,14 +85,16 @@ def _parts_of(patterns: Iterable[PathPattern]) -> Iterable[PathPattern | NodePat
             yield from path.relationships[at : at + 1]
 
 
-def _check_returned(returns: ReturnClause, bound: dict[str, str]) -> None:
+def _check_returned(returns: ReturnClause, bound: _Bound, keyword: str = "RETURN") -> None:
     if returns.star and not bound:
-        raise QueryError("RETURN * has nothing to return: the patterns bind no names", returns.span, "name a node: (a)-->(b)")
+        message = f"{keyword} * has nothing to return: the patterns bind no names"
+        raise QueryError(message, returns.span, "name a node: (a)-->(b)")
     for item in returns.items:
         _check_used(item, bound)
-    aliases = {item.alias: "a column" for item in returns.items if item.alias is not None}
+    sorted_by = _Bound(bound)
+    sorted_by.update({item.alias: "a column" for item in returns.items if item.alias is not None})
     for sort in returns.order:
-        _check_used(sort, bound | aliases)
+        _check_used(sort, sorted_by)
 
 
 def _check_used(root: CypherPart, bound: Mapping[str, str]) -> None:
@@ -73,9 +103,14 @@ def _check_used(root: CypherPart, bound: Mapping[str, str]) -> None:
     while waiting:
         part = waiting.pop()
         if isinstance(part, ExistsPattern):
-            inner = {**bound, **_bound_by(part.patterns, bound)}
+            inner = _Bound({**bound, **_bound_by(part.patterns, bound)})
             for child in part.children:
                 _check_used(child, inner)
+            continue
+        if isinstance(part, Quantifier | Comprehension):
+            _check_used(part.members, bound)
+            inner = _Bound({**bound, part.variable: _LISTED.get(_function(part.members), _VALUE)})
+            _check_used(part.where if isinstance(part, Quantifier) else part.result, inner)
             continue
         if isinstance(part, PatternPredicate):
             _check_condition(part.path, bound)
@@ -85,6 +120,10 @@ def _check_used(root: CypherPart, bound: Mapping[str, str]) -> None:
         if isinstance(part, PropertyAccess) and isinstance(part.subject, Variable) and part.subject.name not in bound:
             raise _unknown(part.subject, bound, text=False)
         waiting.extend(reversed(children))
+
+
+def _function(part: CypherPart) -> str:
+    return part.name.casefold() if isinstance(part, FunctionCall) else ""
 
 
 def _check_condition(path: PathPattern, bound: Mapping[str, str]) -> None:
@@ -99,6 +138,8 @@ def _check_condition(path: PathPattern, bound: Mapping[str, str]) -> None:
 
 def _unknown(variable: Variable, bound: Mapping[str, str], *, text: bool = True) -> QueryError:
     name = variable.name
+    if isinstance(bound, _Bound) and bound.passed_on:
+        return QueryError(f"{name!r} is not passed on by WITH", variable.span, f"write WITH {', '.join(bound)}, {name}")
     listed = f"the patterns bind {', '.join(bound)}" if bound else "the patterns bind no names: write (a) rather than ()"
     quotes = f"; if it is text, put it in quotes: '{name}'" if text else ""
     return QueryError(f"{name!r} is not bound by a MATCH", variable.span, did_you_mean(name, bound) or listed + quotes)

@@ -7,21 +7,25 @@ from dataclasses import replace
 
 from bigjoin.errors import QueryError, Span
 from bigjoin.languages import cypher_tree as tree
-from bigjoin.languages.cypher_scope import Names, constant_of, later, unsupported, variables_of
-from bigjoin.query.operators import EQUAL, NOT_EQUAL, OPERATORS
+from bigjoin.languages.cypher_paths import PathList
+from bigjoin.languages.cypher_pattern_atoms import PatternAtoms
+from bigjoin.languages.cypher_scope import LIST, PATH, Names, later, variables_of
+from bigjoin.query.expressions import Call, Expression, Holds, anchored, attributes_of, folded
+from bigjoin.query.operators import NOT_EQUAL
 from bigjoin.query.optional import MAX_OPTIONAL_ATOMS
-from bigjoin.query.query import Atom, Comparison, Pattern, Query
+from bigjoin.query.query import Atom, Comparison, Pattern, Query, QueryFilter, conditions
 from bigjoin.query.statement import QueryBlock, Subpattern
-from bigjoin.query.terms import Constant, Operand, Property
+from bigjoin.query.terms import Constant, Property
 
 
-class BlockBuilder:
+class BlockBuilder(PatternAtoms):
     """Gathers the atoms, filters and subpatterns of a block."""
 
     def __init__(self, names: Names, outer: BlockBuilder | None = None) -> None:
-        self.names, self.outer = names, outer
+        self.names, self.outer, self.parameters = names, outer, names.parameters
+        self._in_condition = False
         self.atoms: list[Atom] = []
-        self.filters: list[Comparison] = []
+        self.filters: list[QueryFilter] = []
         self.subpatterns: list[Subpattern] = []
         self.shared: dict[str, None] = {}
         """The attributes that it has in common with the block around it."""
@@ -47,93 +51,43 @@ class BlockBuilder:
 
     def block(self) -> QueryBlock:
         """Return what was gathered."""
-        query = Query("match", (), tuple(self.atoms), tuple(self.filters), cross_product=True)
+        query = Query("match", (), tuple(self.atoms), tuple(self.filters), cross_product=True, dialect="cypher")
         return QueryBlock(query, tuple(self.subpatterns))
 
     # Patterns
 
     def match(self, clause: tree.MatchClause, number: int) -> None:
         """Add the patterns of a clause, and its conditions."""
-        several = sum(len(path.relationships) for path in clause.patterns) > 1
+        relationships = [relationship for path in clause.patterns for relationship in path.relationships]
+        several = len(relationships) > 1 or any(relationship.hops is not None for relationship in relationships)
         alone: dict[str, Span | None] = {}
         for path in clause.patterns:
-            self._path(path, number if several else None, alone)
+            self.add_path(path, number if several else None, alone)
         for attribute, span in alone.items():
             if attribute not in self.bound:
-                self._any_vertex(attribute, span)
+                self.any_vertex(attribute, span)
         if clause.where is not None:
             self.where(clause.where)
 
-    def _path(self, path: tree.PathPattern, clause: int | None, alone: dict[str, Span | None]) -> None:
-        if path.function is not None:
-            later(path.function, path.span)
-        if path.variable is not None:
-            later("a path variable", path.span, "name the nodes and relationships instead")
-        ends = []
-        for node in path.nodes:
-            attribute = self.names.fresh() if node.variable is None else self._node(node.variable, node.span)
-            ends.append(attribute)
-            alone.setdefault(attribute, node.span)
-            self._labels(attribute, node)
-        for i, relationship in enumerate(path.relationships):
-            self.atoms.append(self._relationship(relationship, ends[i], ends[i + 1], clause))
-
-    def _node(self, variable: str, span: Span | None) -> str:
-        attribute = self.names.attribute(variable, "node", span)
-        self._share(attribute)
-        return attribute
-
-    def _share(self, attribute: str) -> None:
+    def share(self, attribute: str) -> None:
         """Note that an attribute comes from around this block, and around those in between."""
         if self.outer is not None and attribute in self.outer.reachable:
             self.shared[attribute] = None
             if attribute not in self.outer.known:
-                self.outer._share(attribute)
+                self.outer.share(attribute)
 
     @property
     def reachable(self) -> set[str]:
         """The attributes that a pattern inside may share."""
         return self.known | (self.outer.reachable if self.outer is not None else set())
 
-    def _labels(self, attribute: str, node: tree.NodePattern) -> None:
-        if node.any_label and len(node.labels) > 1:
-            later("a choice of labels", node.span, "ask for each label by itself")
-        for label in node.labels:
-            self.atoms.append(Atom(label, (attribute,), span=node.span))
-        self._properties(attribute, node.properties)
-
-    def _properties(self, attribute: str, properties: tuple[tuple[str, tree.Expression], ...]) -> None:
-        for name, value in properties:
-            span = value.span
-            self.filters.append(Comparison(Property(attribute, name, span), EQUAL.text, self._constant(value), span=span))
-
-    def _relationship(self, relationship: tree.RelationshipPattern, left: str, right: str, clause: int | None) -> Atom:
-        """Return the atom of a relationship between two attributes."""
-        if relationship.hops is not None:
-            later("a relationship of several hops", relationship.span, "write each hop: (a)-[]->()-[]->(b)")
-        ends = (right, left) if relationship.direction == "in" else (left, right)
-        row: tuple[str, ...] = ()
-        needs_row = bool(relationship.properties)
-        if relationship.variable is not None:
-            row = (self.names.attribute(relationship.variable, "relationship", relationship.span),)
-            self._share(row[0])
-            needs_row |= relationship.variable in self.names.used
-        elif relationship.properties:
-            row = (self.names.fresh(),)
-        self._properties(row[0] if row else "", relationship.properties)
-        pattern = Pattern(relationship.types, rows=not needs_row, either=relationship.direction == "either", clause=clause)
-        relation = relationship.types[0] if relationship.types else "edge"
-        return Atom(relation, (*ends, *row), pattern=pattern, span=relationship.span)
-
-    def _any_vertex(self, attribute: str, span: Span | None) -> None:
-        self.atoms.append(Atom("vertex", (attribute,), pattern=Pattern(("vertex",)), span=span))
-
     # Optional patterns
 
-    def match_optionally(self, clause: tree.MatchClause, number: int, others: list[tree.MatchClause]) -> set[str]:
-        """Add an OPTIONAL MATCH, as an atom if one can say it; return the variables that only it binds."""
-        before = set(self.names.attributes)
+    def match_optionally(self, clause: tree.MatchClause, number: int, others: list[tree.CypherPart]) -> None:
+        """Add an OPTIONAL MATCH, as an atom if one can say it."""
         known = set(self.names.attributes.values())
+        if named := next((path for path in clause.patterns if path.variable is not None), None):
+            later("a path variable in OPTIONAL MATCH", named.span, "name its nodes and relationships instead")
         if (atom := self._optional_atom(clause, others)) is not None:
             self.atoms.append(atom)
         else:
@@ -142,9 +96,8 @@ class BlockBuilder:
             inner.bind_shared(multiplies=True)
             self.subpatterns.append(Subpattern(inner.block(), tuple(inner.shared), "optional"))
         self.names.optional |= set(self.names.attributes.values()) - known
-        return set(self.names.attributes) - before
 
-    def _optional_atom(self, clause: tree.MatchClause, others: list[tree.MatchClause]) -> Atom | None:
+    def _optional_atom(self, clause: tree.MatchClause, others: list[tree.CypherPart]) -> Atom | None:
         """Return the optional atom that says the same as a clause, if there is one."""
         if clause.where is not None or len(clause.patterns) != 1 or self.subpatterns:
             return None
@@ -166,7 +119,7 @@ class BlockBuilder:
             self.names.fresh() if node.variable is None else self.names.attribute(node.variable, "node", node.span)
             for node in path.nodes
         ]
-        atom = self._relationship(path.relationships[0], ends[0], ends[1], None)
+        atom = self.relationship(path.relationships[0], ends[0], ends[1], None)
         return replace(atom, optional=True, span=clause.span)
 
     def bind_shared(self, *, multiplies: bool) -> None:
@@ -174,7 +127,8 @@ class BlockBuilder:
 
         Where rows would multiply, only atoms between shared attributes may be repeated here. What then is left is any vertex.
         """
-        around = [] if self.outer is None else [a for a in self.outer.atoms if not (a.negated or a.optional or a.columns)]
+        outer = () if self.outer is None else self.outer.atoms
+        around = [a for a in outer if not (a.negated or a.optional or a.columns or a.hops)]
         for atom in around:
             ends = atom.attributes[:2]
             inside = self.shared.keys() >= set(ends) if multiplies else bool(self.shared.keys() & set(ends))
@@ -186,7 +140,8 @@ class BlockBuilder:
                 continue
             outside = self.outer
             while outside is not None:
-                row = next((a for a in outside.all_atoms if len(a.attributes) == 3 and a.attributes[2] == attribute), None)
+                rows = (a for a in outside.all_atoms if len(a.attributes) == 3 and a.hops is None)
+                row = next((a for a in rows if a.attributes[2] == attribute), None)
                 if row is not None:
                     self.atoms.append(
                         replace(row, attributes=(self.names.fresh(), self.names.fresh(), attribute), optional=False)
@@ -194,111 +149,152 @@ class BlockBuilder:
                     break
                 outside = outside.outer
             else:
-                self._any_vertex(attribute, None)
+                self.any_vertex(attribute, None)
 
     # Conditions
 
-    def where(self, expression: tree.Expression) -> None:
+    def where(self, expression: tree.CypherExpression) -> None:
         """Add a condition: conjuncts become filters, atoms or subpatterns."""
         match expression:
             case tree.And(parts):
                 for part in parts:
                     self.where(part)
-            case tree.Compare():
-                self.filters.append(self._comparison(expression))
-            case tree.HasLabels():
-                self._has_labels(expression, negated=False)
+            case tree.Not(tree.Or(parts)):
+                for part in parts:
+                    self.where(tree.Not(part, span=part.span))
+            case tree.Not(tree.Not(part)):
+                self.where(part)
+            case tree.HasLabels(_, labels, any_label) if not any_label or len(labels) == 1:
+                self.atoms += self._labelled(expression)
+            case tree.Not(tree.HasLabels(_, (_,)) as inner):
+                self.atoms += [replace(atom, negated=True) for atom in self._labelled(inner)]
+            case tree.Quantifier("all" | "none" as kind):
+                for _, said in self.of_each(expression):
+                    self.filter(said if kind == "all" else Call("not", (said,), expression.span), expression.span)
             case tree.ExistsPattern(patterns, where):
                 self._exists(patterns, where, expression, negated=False)
             case tree.PatternPredicate(path):
                 self._exists((path,), None, expression, negated=False)
-            case tree.Not(part):
-                self._where_not(part)
-            case tree.Literal(value) if value is True:
-                return
-            case tree.Literal(value) if value is False:
-                attribute = next(a for atom in self.atoms if not atom.negated for a in atom.attributes)
-                self.filters.append(Comparison(attribute, NOT_EQUAL.text, attribute, span=expression.span))
+            case tree.Not(tree.ExistsPattern(patterns, where) as inner):
+                self._exists(patterns, where, inner, negated=True)
+            case tree.Not(tree.PatternPredicate(path) as inner):
+                self._exists((path,), None, inner, negated=True)
             case _:
-                unsupported(expression)
+                self._in_condition = True
+                self.filter(self.value(expression), expression.span)
+                self._in_condition = False
 
-    def _where_not(self, part: tree.Expression) -> None:
-        match part:
-            case tree.Not(inner):
-                self.where(inner)
-            case tree.Or(parts):
-                for each in parts:
-                    self._where_not(each)
-            case tree.Compare(left, operator, right):  # under ternary logic too: both are unknown, or one is true
-                negated = OPERATORS[operator].negated
-                self.filters.append(self._comparison(tree.Compare(left, negated, right, span=part.span)))
-            case tree.HasLabels():
-                self._has_labels(part, negated=True)
-            case tree.ExistsPattern(patterns, where):
-                self._exists(patterns, where, part, negated=True)
-            case tree.PatternPredicate(path):
-                self._exists((path,), None, part, negated=True)
-            case tree.And():
-                later("NOT before several conditions", part.span, "negate each of them, and ask twice")
-            case _:
-                unsupported(part)
+    def filter(self, condition: Expression, span: Span | None) -> None:
+        """Add what a condition means to the filters."""
+        found = folded(condition)
+        if isinstance(found, Constant):
+            if found.value is not None and not isinstance(found.value, bool):
+                raise QueryError("this is not a condition", span, "compare it with something, as in a.age > 30")
+            some = self._some_attribute
+            self.filters += [] if found.value else [Comparison(some, NOT_EQUAL.text, some, span=span)]
+            return
+        about = found if attributes_of(found) else anchored(found, self._some_attribute)
+        more = conditions(about, "cypher", span)
+        for one in more:
+            missing = sorted(self.names.optional.intersection(one.attributes))
+            if missing and not isinstance(one, Comparison):
+                hint = "pass it on, as in WITH a, b WHERE b IS NULL, or compare its properties one by one"
+                later(f"a condition of this kind about {missing[0]!r}, which may be missing,", one.span or span, hint)
+        self.filters += more
 
-    def _has_labels(self, expression: tree.HasLabels, *, negated: bool) -> None:
-        several = len(expression.labels) > 1
-        if several and (negated or expression.any_label):
-            later("a choice of labels", expression.span, "ask for each label by itself")
-        attribute = self._operand(expression.subject)
-        if not isinstance(attribute, str):
-            unsupported(expression.subject)
-        self.atoms += [Atom(label, (attribute,), negated=negated, span=expression.span) for label in expression.labels]
+    @property
+    def _some_attribute(self) -> str:
+        return next(a for atom in self.atoms if not atom.negated for a in atom.attributes)
 
-    def _comparison(self, compare: tree.Compare) -> Comparison:
-        left, right = self._operand(compare.left), self._operand(compare.right)
-        operator = OPERATORS[compare.operator]
-        whole = [side for side in (compare.left, compare.right) if isinstance(side, tree.Variable)]
-        for side in whole:
-            kind = self.names.kinds.get(side.name)
-            other = compare.right if side is compare.left else compare.left
-            if not isinstance(other, tree.Variable) or not operator.symmetric:
-                hint = f"compare id({side.name}), or a property such as {side.name}.name"
-                raise QueryError(f"{side.name!r} is a {kind}, which only equals another {kind}", compare.span, hint)
-            if self.names.kinds.get(other.name) != kind:
-                raise QueryError("a node and a relationship are never equal", compare.span, "compare nodes with nodes")
-        if isinstance(left, Constant) and isinstance(right, Constant):
-            later("a comparison of two constants", compare.span, "compare a property")
-        return Comparison(left, operator.text, right, span=compare.span)
+    def _labelled(self, expression: tree.HasLabels) -> list[Atom]:
+        """Return the atoms of labels that something is said to have."""
+        subject = expression.subject
+        if not isinstance(subject, tree.Variable) or self.kind(subject.name) != "node":
+            raise QueryError("only nodes have labels", expression.span, "write a:Label, where (a) is a node of the pattern")
+        attribute = self._seen(subject.name)
+        return [Atom(label, (attribute,), span=expression.span) for label in expression.labels]
 
-    def _operand(self, expression: tree.Expression) -> Operand:
-        """Return one side of a comparison: an attribute, a property or a constant."""
+    # What expressions are made of
+
+    def variable(self, name: str, span: Span | None) -> Expression:
+        if self.kind(name) in (LIST, PATH):
+            return self.path_list(name, "node" if self.kind(name) == PATH else "relationship", span).value
+        if name not in self.names.values:
+            return self._seen(name)
+        paths = {member.path for of in self.names.lists.values() for member in of.members}
+        for attribute in attributes_of(value := self.names.values[name]):
+            if attribute in paths:
+                self._check_reached(attribute, name, span)
+            self.share(attribute)
+        return value
+
+    def property_of(self, name: str, key: str, span: Span | None) -> Expression:
+        return Property(self._seen(name), key, span)
+
+    def kind(self, name: str) -> str | None:
+        return self.names.kinds.get(name) if name in self.names.attributes else None
+
+    def path_list(self, name: str, kind: str, span: Span | None) -> PathList:
+        found = self.names.lists.get((self.names.attributes[name], kind))
+        if found is None:
+            raise QueryError(f"the path {name!r} has no relationships", span, "it is one node")
+        for member in (*found.members, found.first, found.last):
+            if member.path is None:
+                self.share(str(member.term))
+            else:
+                self._check_reached(member.path, name, span)
+        return found
+
+    def _check_reached(self, path: str, name: str, span: Span | None) -> None:
+        """Refuse something about a path that another block has."""
+        if path not in self.known:
+            hint = "say it in the WHERE of the MATCH that has the path"
+            later(f"a condition about {name!r}, which is about a path outside of this pattern,", span, hint)
+
+    def type_of(self, name: str, span: Span | None) -> Expression:
+        attribute = self._seen(name)
+        types = self.names.types[attribute]
+        is_sure = len(types) == 1 and attribute not in self.names.optional
+        return Constant(types[0]) if is_sure else Call("type", (attribute,), span)
+
+    def relation_of(self, name: str) -> Expression:
+        attribute = self._seen(name)
+        types = self.names.types[attribute]
+        return Constant(types[0]) if len(types) == 1 else Call("relation", (attribute,))
+
+    def pattern(self, expression: tree.CypherExpression) -> Expression:
+        """Return a pattern or a label as a part of a condition, if atoms can say whether it is there."""
+        if not self._in_condition:
+            what = "a label" if isinstance(expression, tree.HasLabels) else "a pattern"
+            later(f"{what} as a column", expression.span, "write it after WHERE")
+        tests: list[Atom] = []
         match expression:
-            case tree.Variable(name):
-                return self._seen(name)
-            case tree.PropertyAccess(tree.Variable(name), key):
-                return Property(self._seen(name), key, expression.span)
-            case tree.Call(name, (tree.Variable(variable),), False) if name.casefold() in ("id", "elementid"):
-                return self._seen(variable)
-            case _:
-                return self._constant(expression)
+            case tree.HasLabels(_, _, any_label):
+                tests = self._labelled(expression)
+                both = Call("or" if any_label else "and", tuple(map(Holds, tests)), expression.span)
+                return both if len(tests) > 1 else Holds(tests[0])
+            case tree.ExistsPattern((path,), None) | tree.PatternPredicate(path):
+                ways = [path]
+                if any(relationship.direction == "either" for relationship in path.relationships):
+                    turned = [tuple(replace(r, direction=d) for r in path.relationships) for d in ("out", "in")]
+                    ways = [replace(path, relationships=relationships) for relationships in turned]
+                found = [self._exists_atom(way, negated=False) for way in ways]
+                tests = [atom for atom in found if atom is not None]
+                if len(tests) == len(ways):
+                    return Call("or", tuple(map(Holds, tests)), expression.span) if len(tests) > 1 else Holds(tests[0])
+        hint = "a single relationship may stand there, as in a.x > 1 OR (a)-[:T]->(b), or any pattern by itself, beside AND"
+        later("a pattern of this kind within OR, NOT or another condition", expression.span, hint)
 
     def _seen(self, variable: str) -> str:
         attribute = self.names.attributes[variable]
-        self._share(attribute)
+        self.share(attribute)
         return attribute
-
-    def _constant(self, expression: tree.Expression) -> Constant:
-        match expression:
-            case tree.Literal(value):
-                return constant_of(value, expression.span)
-            case tree.Parameter(name):
-                return constant_of(self.names.parameters[name], expression.span, f"${name}")
-            case _:
-                unsupported(expression)
 
     def _exists(
         self,
         patterns: tuple[tree.PathPattern, ...],
-        where: tree.Expression | None,
-        expression: tree.Expression,
+        where: tree.CypherExpression | None,
+        expression: tree.CypherExpression,
         *,
         negated: bool,
     ) -> None:

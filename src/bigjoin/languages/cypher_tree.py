@@ -53,14 +53,14 @@ class Literal(CypherPart):
 class ListLiteral(CypherPart):
     """`[1, 2]`."""
 
-    elements: tuple[Expression, ...]
+    elements: tuple[CypherExpression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MapLiteral(CypherPart):
     """`{k: v}`."""
 
-    entries: tuple[tuple[str, Expression], ...]
+    entries: tuple[tuple[str, CypherExpression], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Variable(CypherPart):
 class PropertyAccess(CypherPart):
     """`subject.name`."""
 
-    subject: Expression
+    subject: CypherExpression
     name: str
 
 
@@ -89,24 +89,24 @@ class PropertyAccess(CypherPart):
 class Subscript(CypherPart):
     """`subject[at]`."""
 
-    subject: Expression
-    at: Expression
+    subject: CypherExpression
+    at: CypherExpression
 
 
 @dataclass(frozen=True, slots=True)
 class SubList(CypherPart):
     """`subject[start..stop]`."""
 
-    subject: Expression
-    start: Expression | None
-    stop: Expression | None
+    subject: CypherExpression
+    start: CypherExpression | None
+    stop: CypherExpression | None
 
 
 @dataclass(frozen=True, slots=True)
 class HasLabels(CypherPart):
     """`subject:A:B`: all of the labels, or with `any_label` (`subject:A|B`) one of them."""
 
-    subject: Expression
+    subject: CypherExpression
     labels: tuple[str, ...]
     any_label: bool = False
 
@@ -115,44 +115,44 @@ class HasLabels(CypherPart):
 class Compare(CypherPart):
     """A comparison by `=`, `!=`, `<`, `<=`, `>` or `>=`. A chain `a < b < c` is the And of its comparisons."""
 
-    left: Expression
+    left: CypherExpression
     operator: str
-    right: Expression
+    right: CypherExpression
 
 
 @dataclass(frozen=True, slots=True)
 class And(CypherPart):
     """Two or more conditions that must all hold."""
 
-    parts: tuple[Expression, ...]
+    parts: tuple[CypherExpression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or(CypherPart):
     """Two or more conditions of which one must hold."""
 
-    parts: tuple[Expression, ...]
+    parts: tuple[CypherExpression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Xor(CypherPart):
     """Two or more conditions of which an odd number must hold."""
 
-    parts: tuple[Expression, ...]
+    parts: tuple[CypherExpression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not(CypherPart):
     """A condition that must not hold."""
 
-    part: Expression
+    part: CypherExpression
 
 
 @dataclass(frozen=True, slots=True)
 class IsNull(CypherPart):
     """`part IS NULL`, or IS NOT NULL."""
 
-    part: Expression
+    part: CypherExpression
     negated: bool = False
 
 
@@ -160,41 +160,41 @@ class IsNull(CypherPart):
 class In(CypherPart):
     """`left IN right`."""
 
-    left: Expression
-    right: Expression
+    left: CypherExpression
+    right: CypherExpression
 
 
 @dataclass(frozen=True, slots=True)
 class StringMatch(CypherPart):
     """A comparison of text by `STARTS WITH`, `ENDS WITH`, `CONTAINS` or `=~` (the `kind`)."""
 
-    left: Expression
+    left: CypherExpression
     kind: str
-    right: Expression
+    right: CypherExpression
 
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(CypherPart):
     """An operation by `+`, `-`, `*`, `/`, `%` or `^`."""
 
-    left: Expression
+    left: CypherExpression
     operator: str
-    right: Expression
+    right: CypherExpression
 
 
 @dataclass(frozen=True, slots=True)
 class Negative(CypherPart):
     """`-part`. The negative of a number that is written in the query is a Literal."""
 
-    part: Expression
+    part: CypherExpression
 
 
 @dataclass(frozen=True, slots=True)
-class Call(CypherPart):
+class FunctionCall(CypherPart):
     """A function's name as written, dots included, and its arguments."""
 
     name: str
-    arguments: tuple[Expression, ...]
+    arguments: tuple[CypherExpression, ...]
     distinct: bool = False
 
 
@@ -207,9 +207,28 @@ class CountStar(CypherPart):
 class Case(CypherPart):
     """`CASE subject WHEN .. THEN .. ELSE otherwise END`; without a subject, the branches have conditions."""
 
-    subject: Expression | None
-    branches: tuple[tuple[Expression, Expression], ...]
-    otherwise: Expression | None
+    subject: CypherExpression | None
+    branches: tuple[tuple[CypherExpression, CypherExpression], ...]
+    otherwise: CypherExpression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quantifier(CypherPart):
+    """`all(variable IN members WHERE where)`, also by `any`, `none` and `single` (the `kind`)."""
+
+    kind: str
+    variable: str
+    members: CypherExpression
+    where: CypherExpression
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension(CypherPart):
+    """`[variable IN members | result]`."""
+
+    variable: str
+    members: CypherExpression
+    result: CypherExpression
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +238,7 @@ class NodePattern(CypherPart):
     variable: str | None = None
     labels: tuple[str, ...] = ()
     any_label: bool = False
-    properties: tuple[tuple[str, Expression], ...] = ()
+    properties: tuple[tuple[str, CypherExpression], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +248,7 @@ class RelationshipPattern(CypherPart):
     variable: str | None = None
     types: tuple[str, ...] = ()
     direction: Direction = "out"
-    properties: tuple[tuple[str, Expression], ...] = ()
+    properties: tuple[tuple[str, CypherExpression], ...] = ()
     hops: tuple[int | None, int | None] | None = None
     """The fewest and the most edges of a variable length, None where the text has no bound: `*` is (None, None)."""
 
@@ -251,7 +270,7 @@ class ExistsPattern(CypherPart):
     """`EXISTS { MATCH patterns WHERE where }`, also `exists((a)-->(b))`. Its patterns may bind names of their own."""
 
     patterns: tuple[PathPattern, ...]
-    where: Expression | None = None
+    where: CypherExpression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +280,7 @@ class PatternPredicate(CypherPart):
     path: PathPattern
 
 
-Expression: TypeAlias = (
+CypherExpression: TypeAlias = (
     Literal
     | ListLiteral
     | MapLiteral
@@ -281,9 +300,11 @@ Expression: TypeAlias = (
     | StringMatch
     | Arithmetic
     | Negative
-    | Call
+    | FunctionCall
     | CountStar
     | Case
+    | Quantifier
+    | Comprehension
     | ExistsPattern
     | PatternPredicate
 )
@@ -294,7 +315,7 @@ class MatchClause(CypherPart):
     """`MATCH patterns WHERE where`, or OPTIONAL MATCH."""
 
     patterns: tuple[PathPattern, ...]
-    where: Expression | None = None
+    where: CypherExpression | None = None
     optional: bool = False
 
 
@@ -302,7 +323,7 @@ class MatchClause(CypherPart):
 class ReturnItem(CypherPart):
     """A column of the result; `text` is the expression as written, which names the column if there is no alias."""
 
-    expression: Expression
+    expression: CypherExpression
     alias: str | None = None
     text: str = ""
 
@@ -311,7 +332,7 @@ class ReturnItem(CypherPart):
 class SortItem(CypherPart):
     """What ORDER BY sorts by."""
 
-    expression: Expression
+    expression: CypherExpression
     descending: bool = False
 
 
@@ -328,8 +349,16 @@ class ReturnClause(CypherPart):
 
 
 @dataclass(frozen=True, slots=True)
+class WithClause(CypherPart):
+    """`WITH items ... WHERE where`: what a RETURN says, and a condition on its rows."""
+
+    projection: ReturnClause
+    where: CypherExpression | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CypherQuery(CypherPart):
     """The clauses before RETURN, in their order, and RETURN."""
 
-    clauses: tuple[MatchClause, ...]
+    clauses: tuple[MatchClause | WithClause, ...]
     returns: ReturnClause | None = None

@@ -10,28 +10,30 @@ first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, product
+from math import prod
 
+from bigjoin.errors import QueryError
 from bigjoin.languages.motif_terms import (
     HIDDEN,
+    Constants,
     EdgeTerm,
     Terms,
     VertexTerm,
     WrittenEdge,
-    chain,
     check_names,
     ends_of,
     is_walk,
-    lengths,
     named_vertices,
     names_in,
-    rewritten,
+    ways,
     written_terms,
 )
 from bigjoin.query.operators import NOT_EQUAL
 from bigjoin.query.query import Atom, Comparison, Pattern, Query
+from bigjoin.query.spelled_out import MAX_CHOICES
 from bigjoin.query.statement import Element, QueryBlock, SortKey, Statement
 
 _ANY = Pattern()
@@ -48,37 +50,38 @@ def parse(text: str, *, members: str | None = None, distinct_rows: str | None = 
     """
     written = written_terms(text)
     scope = _Scope(text, members, distinct_rows)
-    if len(written) == 1 and isinstance(written[0], WrittenEdge) and is_walk(written[0]):
-        return _walks(written[0], scope)
-    terms = [term for one in written for term in rewritten(one)]
-    check_names(terms)
-    undirected = [place for place, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.undirected]
-    choices = product(("in", "out"), repeat=len(undirected))
-    columns = _columns(terms)
-    blocks = tuple(_directed(terms, dict(zip(undirected, choice, strict=True)), scope, columns) for choice in choices)
-    order = (SortKey("_direction"),) if undirected else ()
-    return Statement("motif", text, blocks, columns=tuple(columns), order=order)
+    _check_directions(written)
+    walks = [one for one in written if is_walk(one)]
+    choices = [list(ways(one)) for one in written]
+    if (number := prod(map(len, choices))) > MAX_CHOICES:
+        message = f"edges of several lengths make this motif a sum of {number:,}; at most {MAX_CHOICES} are planned"
+        raise QueryError(message, walks[-1].span, "give fewer lengths")
+    blocks: list[QueryBlock] = []
+    columns: dict[str, None] = {}
+    for choice in product(*choices):
+        terms = [term for part, _ in choice for term in part]
+        check_names(terms)
+        undirected = [place for place, term in enumerate(terms) if isinstance(term, EdgeTerm) and term.undirected]
+        names = _columns(terms)
+        columns |= dict.fromkeys([*names, *(("_hop", "_pattern", "_direction") if walks else ())])
+        for directions in product(("in", "out"), repeat=len(undirected)):
+            block = _directed(terms, dict(zip(undirected, directions, strict=True)), scope, names)
+            blocks.append(replace(block, constants=_told(choice, block.constants)) if walks else block)
+    order = (SortKey("_direction"),) if "_direction" in columns else ()
+    order = (SortKey("_hop"), *order) if walks and len(written) == 1 else () if walks else order
+    return Statement("motif", text, tuple(blocks), columns=tuple(columns), order=order)
 
 
-def _walks(edge: WrittenEdge, scope: _Scope) -> Statement:
-    """Return the walks of each length, the longest first, and of both directions if the edge has none."""
-    assert edge.hops is not None
-    low, high = lengths(edge.hops)
-    directions = ("out",) if edge.points[1] else ("out", "in")
-    blocks, columns = [], dict[str, None]()
-    for direction in directions:
-        for hops in range(high, low - 1, -1):
-            ends = (edge.left, edge.right) if direction == "out" else (edge.right, edge.left)
-            terms: Terms = list(chain(*ends, edge.name, hops, negated=False, span=edge.span))
-            check_names(terms)
-            left, right = ("-", "->") if direction == "out" else ("<-", "-")
-            spelled = f"({edge.left.name}){left}[{edge.name}*{hops}]{right}({edge.right.name})"
-            constants = (("_hop", hops), ("_pattern", spelled), ("_direction", direction))
-            block = _block(terms, (), scope, constants)
-            blocks.append(block)
-            shown = (element.name for element in block.elements if not element.hidden)
-            columns |= dict.fromkeys((*shown, "_hop", "_pattern", "_direction"))
-    return Statement("motif", scope.text, tuple(blocks), columns=tuple(columns), order=(SortKey("_hop"), SortKey("_direction")))
+def _check_directions(written: Sequence[VertexTerm | WrittenEdge]) -> None:
+    """Refuse what would have to remove rows that are equal but for directions that no column tells."""
+    edges = [one for one in written if isinstance(one, WrittenEdge)]
+    last = max((place for place, edge in enumerate(edges) if edge.negated), default=-1)
+    either = [edge for edge in edges[: last + 1] if not any(edge.points) and not edge.negated]
+    if len(either) > 1 and any(map(is_walk, either)):
+        hint = "give all but one of them a direction, as in -[*2]->"
+        raise QueryError(
+            "several edges without a direction, one of several hops, come before a negated term", either[0].span, hint
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +93,18 @@ class _Scope:
     distinct_rows: str | None
 
 
+def _told(choice: Sequence[tuple[Terms, Constants]], of_direction: Constants) -> Constants:
+    """Return what columns tell of the last edge of several lengths, or of a plain one without a direction that follows it."""
+    last = max(place for place, (_, constants) in enumerate(choice) if constants)
+    after = [term for terms, _ in choice[last + 1 :] for term in terms]
+    follows = any(isinstance(term, EdgeTerm) and term.undirected for term in after)
+    return tuple({**dict(choice[last][1]), **(dict(of_direction) if follows else {})}.items())
+
+
 def _directed(terms: Terms, chosen: dict[int, str], scope: _Scope, columns: list[str]) -> QueryBlock:
     """Return the rows for the directions chosen for terms, by place; the columns tell that of the last undirected term."""
     plain: Terms = []
-    constants: tuple[tuple[str, str | int], ...] = ()
+    constants: Constants = ()
     for place, term in enumerate(terms):
         direction = chosen.get(place)
         if direction is not None and isinstance(term, EdgeTerm):
@@ -111,7 +122,7 @@ def _block(
     terms: Terms,
     again: tuple[int, ...],
     scope: _Scope,
-    constants: tuple[tuple[str, str | int], ...],
+    constants: Constants,
 ) -> QueryBlock:
     """Return the query of terms whose edges point to the right.
 

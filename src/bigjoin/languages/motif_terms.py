@@ -14,9 +14,7 @@ from lark.exceptions import UnexpectedInput, VisitError
 from lark.tree import Meta
 
 from bigjoin.errors import QueryError, Span
-
-MAX_HOPS = 64
-"""Hops of a motif: every hop is an edge of the pattern."""
+from bigjoin.query.paths import MAX_HOPS
 
 MOTIF_EXAMPLE = "(a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)"
 
@@ -51,7 +49,7 @@ class EdgeTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class Hops:
+class WrittenHops:
     """How many hops an edge stands for: `highest` is None if there is no `..`."""
 
     lowest: int | None
@@ -69,13 +67,16 @@ class WrittenEdge:
     right: VertexTerm
     points: tuple[bool, bool]
     """Whether it has an arrow to the left, and to the right."""
-    hops: Hops | None
+    hops: WrittenHops | None
     span: Span
     negated: bool = False
 
 
 Terms: TypeAlias = list[VertexTerm | EdgeTerm]
 """A motif whose edges point to the right."""
+
+Constants: TypeAlias = tuple[tuple[str, str | int], ...]
+"""Columns that have one value, by name."""
 
 
 def is_motif(text: str) -> bool:
@@ -122,16 +123,16 @@ class _BuildTerms(Transformer):  # type: ignore[misc]
     def vertex(self, meta: Meta, names: list[Token]) -> VertexTerm:
         return VertexTerm(str(names[0]) if names else "", self._span(meta))
 
-    def hops(self, meta: Meta, tokens: list[Token]) -> Hops:
+    def hops(self, meta: Meta, tokens: list[Token]) -> WrittenHops:
         ranged = any(token.type == "DOTS" for token in tokens)
         dots = next((i for i, token in enumerate(tokens) if token.type == "DOTS"), len(tokens))
         low, high = tokens[:dots], tokens[dots + 1 :]
-        return Hops(int(low[0]) if low else None, int(high[0]) if high else None, ranged, self._span(meta))
+        return WrittenHops(int(low[0]) if low else None, int(high[0]) if high else None, ranged, self._span(meta))
 
     def edge(self, meta: Meta, parts: list[Any]) -> WrittenEdge:
         vertices = [part for part in parts if isinstance(part, VertexTerm)]
         tokens = {part.type: str(part) for part in parts if isinstance(part, Token)}
-        hops = next((part for part in parts if isinstance(part, Hops)), None)
+        hops = next((part for part in parts if isinstance(part, WrittenHops)), None)
         points = ("INWARD" in tokens, "OUTWARD" in tokens)
         return WrittenEdge(vertices[0], tokens.get("NAME", ""), vertices[1], points, hops, self._span(meta))
 
@@ -144,16 +145,35 @@ class _BuildTerms(Transformer):  # type: ignore[misc]
         return replace(edge, negated=True, span=self._span(meta))
 
 
-def is_walk(edge: WrittenEdge) -> bool:
-    """Tell whether a motif is one edge of several lengths, or of a length in either direction: a union of its own."""
-    return edge.hops is not None and (edge.hops.ranged or not any(edge.points)) and not edge.negated and not edge.points[0]
+def is_walk(edge: VertexTerm | WrittenEdge) -> bool:
+    """Tell whether a term is an edge of several lengths, or of several hops in either direction: there are ways to read it."""
+    if isinstance(edge, VertexTerm) or edge.hops is None or edge.negated:
+        return False
+    return not all(edge.points) if edge.hops.ranged else not any(edge.points)
 
 
-def lengths(hops: Hops) -> tuple[int, int]:
+def ways(written: VertexTerm | WrittenEdge) -> Iterator[tuple[Terms, Constants]]:
+    """Give the plain terms that a term may stand for, the longest first, and the columns that tell which of them it is."""
+    if isinstance(written, VertexTerm) or not is_walk(written):
+        yield list(rewritten(written)), ()
+        return
+    assert written.hops is not None
+    low, high = lengths(written.hops)
+    directions = {(True, False): ("in",), (False, True): ("out",)}.get(written.points, ("out", "in"))
+    for direction in directions:
+        src, dst = (written.left, written.right) if direction == "out" else (written.right, written.left)
+        left, right = ("-", "->") if direction == "out" else ("<-", "-")
+        for hops in range(high, low - 1, -1):
+            spelled = f"({written.left.name}){left}[{written.name}*{hops}]{right}({written.right.name})"
+            terms: Terms = list(chain(src, dst, written.name, hops, negated=False, span=written.span))
+            yield terms, (("_hop", hops), ("_pattern", spelled), ("_direction", direction))
+
+
+def lengths(hops: WrittenHops) -> tuple[int, int]:
     """Return the least and the most hops; refuse what has no bounds, or none in between."""
     low, high = hops.lowest, hops.highest if hops.ranged else hops.lowest
     if low is None or high is None:
-        raise QueryError("an edge of several hops needs bounds", hops.span, "write *3, or *1..3 as the whole motif")
+        raise QueryError("an edge of several hops needs bounds", hops.span, "write *3, or *1..3")
     if low < 1:
         raise QueryError("an edge has at least one hop", hops.span, "begin with 1")
     if high < low:
@@ -176,14 +196,10 @@ def rewritten(written: VertexTerm | WrittenEdge) -> Iterator[VertexTerm | EdgeTe
     if negated and inward == outward:
         hint = "negate each direction: !(a)-[]->(b); !(b)-[]->(a)"
         raise QueryError("a negated edge needs one direction", span, hint)
-    if hops is not None and (hops.ranged or inward == outward):
-        if hops.ranged:
-            lengths(hops)
-            hint = "ask for each length by itself, as in -[e*2]->"
-            raise QueryError("an edge of several lengths has to be the whole motif, and point right or nowhere", span, hint)
-        if not inward:
-            hint = "give the edge a direction, as in -[e*2]->"
-            raise QueryError("several hops without a direction have to be the whole motif", span, hint)
+    if hops is not None and hops.ranged:
+        lengths(hops)
+        hint = "ask for each length by itself, as in -[e*2]->"
+        raise QueryError("an edge of several lengths cannot be negated, nor point both ways", span, hint)
     ends = [(written.right, written.left)] if inward and not outward else [(written.left, written.right)]
     if inward and outward:
         ends.append((written.right, written.left))

@@ -6,16 +6,19 @@ paper): what the planner decides is only how far below the worst case a query st
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from bigjoin.planner.count_groups import plan_groups
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.foresee_updates import foreseen
-from bigjoin.planner.passes import COUNT, DELTA, FACTORIZED, MEANING, SEEDED, STATIC, Pass, through
+from bigjoin.planner.passes import COUNT, DELTA, FACTORIZED, MEANING, ROOTED, SEEDED, STATIC, Pass, through
 from bigjoin.planner.seed_with_deltas import plan_delta
+from bigjoin.planner.share_prefixes import cost_apart, share_prefixes
 from bigjoin.query.delta import DeltaPlan
-from bigjoin.query.nest import CountPlan, Nest
+from bigjoin.query.groups import GroupPlan
+from bigjoin.query.nest import CountPlan, Nest, PlanTree
 from bigjoin.query.optional import branches
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
@@ -39,6 +42,13 @@ def all_branches(query: Query, statistics: Statistics) -> tuple[Query, ...]:
     return tuple(branch for read in spelled_out(query, statistics) for branch in branches(read))
 
 
+def drops_duplicates(query: Query, parts: tuple[Draft, ...], statistics: Statistics) -> bool:
+    """Tell whether equal rows of a query count once, and there may be some; `parts` are its meaning."""
+    return query.deduplicate and (
+        query.projects or len(spelled_out(query, statistics)) > 1 or any(part.query.projects for part in parts)
+    )
+
+
 def delta_branches(query: Query, statistics: Statistics) -> tuple[Query, ...]:
     """Do the same as `all_branches` for relations that change: what they lack today, such as loops, may come."""
     return all_branches(query, foreseen(statistics))
@@ -57,9 +67,29 @@ def count_plan(query: Query | Draft, statistics: Statistics | None = None) -> Co
     return _planned(CountPlan, _after(COUNT, query, statistics))
 
 
+def group_plan(query: Draft, keys: tuple[str, ...]) -> GroupPlan | None:
+    """Return the plan that counts a query's matches by groups, or None if the index leads to no such loops."""
+    return plan_groups(replace(query, keys=keys))
+
+
+def plan_tree(drafts: Sequence[Draft], *, counting: bool) -> PlanTree | None:
+    """Return the plans of queries that are added up as a tree, if that costs less than to find or count each by itself."""
+    tree = share_prefixes(drafts, lambda draft, order: plan(draft, order=order or None))
+    if tree is None:
+        return None
+    apart = sum(count_plan(draft).cost if counting else cost_apart(draft, plan(draft)) for draft in drafts)
+    return tree if tree.cost < apart else None
+
+
 def factorized_plan(query: Query | Draft, statistics: Statistics | None = None) -> Nest:
     """Return the nest that finds prefixes of matches, each with lists of the attributes that are then independent."""
     return _planned(Nest, _after(FACTORIZED, query, statistics))
+
+
+def numbered_plan(query: Draft) -> tuple[CountPlan, Plan]:
+    """Return a count and a plan that have the same number of matches for each value of the attribute that both begin with."""
+    counted = _after(ROOTED, query, None)
+    return _planned(CountPlan, counted), plan(query, order=counted.order)
 
 
 def delta_plan(
@@ -76,8 +106,9 @@ def delta_plan(
 
 
 def changing_relations(statistics: Statistics) -> list[str]:
-    """Return the relations that updates can change: all but labels and stored results of queries."""
-    return [name for name, relation in statistics.relations.items() if relation.arity > 1 and not relation.materialized]
+    """Return the relations that updates can change: all but labels, stored results of queries, and seeds."""
+    known = statistics.relations.items()
+    return [name for name, relation in known if relation.arity > 1 and not (relation.materialized or relation.given)]
 
 
 def _after(

@@ -13,13 +13,14 @@ the restriction would have joined can then be counted by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import prod
 
 from bigjoin.planner.draft import Draft
-from bigjoin.planner.isomorphism import Shape, renaming
+from bigjoin.planner.isomorphism import Shape
+from bigjoin.planner.symmetries import Group, Symmetries
 from bigjoin.query.plan import Restriction, ordered_pairs
 
 MAX_CHOSEN_ORBITS = 4
@@ -27,6 +28,9 @@ MAX_CHOSEN_ORBITS = 4
 
 MAX_CHAINS = 8
 """Sequences of orbits that are tried where conditions may be left out."""
+
+MAX_CHAINED_ATTRIBUTES = 12
+"""Attributes up to which several sequences of orbits are tried; beyond, only the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,8 @@ def break_symmetry(draft: Draft) -> Draft:
     """Set the restrictions of a `unique` query, unless they are given, without those that others imply."""
     if not draft.query.unique or draft.restrictions:
         return draft
-    shape = Shape(draft)
-    orbits = [_orbit(shape, draft.order[:i], attribute, draft.order) for i, attribute in enumerate(draft.order)]
+    groups = Symmetries(Shape(draft), draft.order).along(draft.order)
+    orbits = [_orbit(group, attribute, draft.order) for attribute, group in zip(draft.order, groups, strict=True)]
     return replace(draft, restrictions=_needed(orbits))
 
 
@@ -58,8 +62,8 @@ def restricted(draft: Draft) -> Iterator[tuple[Draft, int]]:
     if not draft.query.unique:
         yield draft, 1
         return
-    shape, seen = Shape(draft), set()
-    for orbits in _chains(shape):
+    seen = set()
+    for orbits in _chains(Symmetries(Shape(draft))):
         # All restrictions and none come first: one of the two is usually the best choice.
         some = range(1, len(orbits)) if len(orbits) <= MAX_CHOSEN_ORBITS else ()
         for size in (len(orbits), 0, *some):
@@ -67,36 +71,58 @@ def restricted(draft: Draft) -> Iterator[tuple[Draft, int]]:
                 restrictions = _needed(kept)
                 if frozenset(restrictions) not in seen:
                     seen.add(frozenset(restrictions))
-                    yield replace(draft, restrictions=restrictions), prod(len(o) for o in orbits) // prod(len(o) for o in kept)
+                    divisor = prod(len(o) for o in orbits) // prod(len(o) for o in kept)
+                    yield replace(draft, restrictions=(*draft.restrictions, *restrictions)), divisor
 
 
-def _orbit(shape: Shape, fixed: tuple[str, ...], attribute: str, among: tuple[str, ...]) -> Orbit:
-    others = [a for a in among if a not in fixed and a != attribute]
-    return Orbit(attribute, tuple(a for a in others if renaming(shape, shape, fixed, (attribute, a)) is not None))
+def are_exchanged(draft: Draft, a: str, b: str) -> bool:
+    """Tell whether an automorphism maps two attributes to each other."""
+    return Symmetries(Shape(draft)).are_exchanged(a, b)
 
 
-def _chains(shape: Shape) -> Iterator[tuple[Orbit, ...]]:
+def images(draft: Draft, attribute: str) -> tuple[str, ...]:
+    """Return the attributes that automorphisms map an attribute to, itself included."""
+    shape = Shape(draft)
+    return (attribute, *_orbit(Symmetries(shape).all, attribute, shape.attributes).images)
+
+
+def _orbit(group: Group, attribute: str, among: Sequence[str]) -> Orbit:
+    images = group.images(attribute)
+    return Orbit(attribute, tuple(a for a in among if a in images))
+
+
+def _chains(symmetries: Symmetries) -> Iterator[tuple[Orbit, ...]]:
     """Give sequences of orbits that end at the identity. Attributes of one orbit are interchangeable: one of them is tried."""
 
     def grow(fixed: tuple[str, ...], chain: tuple[Orbit, ...]) -> Iterator[tuple[Orbit, ...]]:
-        left = [a for a in shape.attributes if a not in fixed]
-        orbits = [orbit for a in left if len(orbit := _orbit(shape, fixed, a, shape.attributes)) > 1]
-        if not orbits:
+        group, attributes = symmetries.fixing(fixed), symmetries.shape.attributes
+        if group.inner is None:
             yield chain
+            return
         tried: set[str] = set()
-        for orbit in orbits:
-            if orbit.attribute not in tried:
-                tried |= {orbit.attribute, *orbit.images}
-                yield from grow((*fixed, orbit.attribute), (*chain, orbit))
+        for attribute in attributes:
+            orbit = _orbit(group, attribute, attributes)
+            if len(orbit) > 1 and attribute not in tried:
+                tried |= {attribute, *orbit.images}
+                yield from grow((*fixed, attribute), (*chain, orbit))
 
-    yield from islice(grow((), ()), MAX_CHAINS)
+    few = len(symmetries.shape.attributes) <= MAX_CHAINED_ATTRIBUTES
+    yield from islice(grow((), ()), MAX_CHAINS if few else 1)
 
 
 def _needed(orbits: Iterable[Orbit]) -> tuple[Restriction, ...]:
     """Return the restrictions of some orbits, without those that others imply."""
-    restrictions = [r for orbit in orbits for r in orbit.restrictions]
+    return without_implied([r for orbit in orbits for r in orbit.restrictions])
 
-    def implied(restriction: Restriction) -> bool:
-        return restriction.attributes in ordered_pairs(r for r in restrictions if r != restriction)
+
+def without_implied(restrictions: Sequence[Restriction]) -> tuple[Restriction, ...]:
+    """Return restrictions without those that others imply: a < c, if a < b and, by whatever others, b < c."""
+    above: dict[str, set[str]] = {}
+    for r in restrictions:
+        above.setdefault(r.smaller, set()).add(r.larger)
+    known = ordered_pairs(restrictions)
+
+    def implied(r: Restriction) -> bool:
+        return any((between, r.larger) in known for between in above[r.smaller] if between != r.larger)
 
     return tuple(r for r in restrictions if not implied(r))

@@ -12,13 +12,13 @@ from dataclasses import replace
 from math import inf
 
 from bigjoin.planner.draft import Draft
-from bigjoin.planner.estimate import Estimate
+from bigjoin.planner.estimate import SizeEstimate
 from bigjoin.planner.order_attributes import components
 
 
 def choose_tails(draft: Draft) -> Draft:
     """Set the tails, and an attribute order that ends with them."""
-    estimate, names = Estimate(replace(draft, restrictions=())), draft.attributes
+    estimate, names = SizeEstimate(replace(draft, restrictions=())), draft.attributes
     tails = _tails(draft)
     prefix = _order((), [a for a in names if a not in tails], tails, estimate)
     if prefix is None:  # the index may lack the column orders, if its relations are no graph: what is bound last is a list
@@ -63,7 +63,7 @@ def _is_row(attribute: str, draft: Draft) -> bool:
     return any(atom.attributes.index(attribute) >= draft.statistics.relation(atom).arity for atom in atoms)
 
 
-def _order(bound: tuple[str, ...], left: Sequence[str], tails: Sequence[str], estimate: Estimate) -> tuple[str, ...] | None:
+def _order(bound: tuple[str, ...], left: Sequence[str], tails: Sequence[str], estimate: SizeEstimate) -> tuple[str, ...] | None:
     """Return an order in which the index leads to each attribute, with few prefixes; None if there is none."""
     now, start = frozenset(bound), frozenset[str]()
     if not left:

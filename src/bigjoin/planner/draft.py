@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from bigjoin.query.nest import CountPlan, Nest
 from bigjoin.query.plan import Plan, Restriction
-from bigjoin.query.query import Atom, Comparison, Query
+from bigjoin.query.query import Atom, Comparison, Predicate, Query, QueryFilter
+from bigjoin.query.seeds import Seeds
 from bigjoin.query.statistics import Statistics
 
-Part = Atom | Comparison | Restriction
+Part = Atom | QueryFilter | Restriction
 """What a binding has to satisfy."""
 
 
@@ -20,6 +21,16 @@ class Shortcut:
 
     atom: Atom
     covers: frozenset[Atom]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A relation that only this question has: its seeds, or the rows that the ids in one of their columns name."""
+
+    relation: str
+    seeds: Seeds
+    rows_of: str | None = None
+    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +50,7 @@ class Draft:
     query: Query
     statistics: Statistics
     atoms: tuple[Atom, ...]
-    filters: tuple[Comparison, ...]
+    filters: tuple[QueryFilter, ...]
     order: tuple[str, ...] = ()
     seed: int = 0
     """How many attributes the seed binds; 0 leaves that open."""
@@ -48,9 +59,13 @@ class Draft:
     first: Atom | None = None
     """The atom that has to be the seed, if that is not the planner's choice: it reads the delta."""
     seeding: Seeding | None = None
+    keys: tuple[str, ...] = ()
+    """What matches are grouped by, if they are counted by groups; two keys may be one attribute. Symmetries fix them."""
     restrictions: tuple[Restriction, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
     """What steps may read instead of some of the atoms."""
+    given: tuple[Given, ...] = ()
+    """The relations that only this question has."""
     plan: Plan | Nest | CountPlan | None = None
 
     @property
@@ -67,7 +82,7 @@ class Draft:
         return replace(
             self,
             atoms=tuple(part for part in parts if isinstance(part, Atom)),
-            filters=tuple(part for part in parts if isinstance(part, Comparison)),
+            filters=tuple(part for part in parts if isinstance(part, Comparison | Predicate)),
             restrictions=tuple(part for part in parts if isinstance(part, Restriction)),
         )
 

@@ -14,7 +14,8 @@ def expand_induced(draft: Draft) -> Draft:
     """Add `not r(x, y)` for each relation r of the query and attributes x, y that no atom r(x, y) joins.
 
     Loops count: a vertex x with edge(x, x) in a directed relation is part of a match only if the query asks for that loop. In
-    a symmetric relation edge(y, x) is the same tuple as edge(x, y). Labels, relations of one column, join nothing.
+    a symmetric relation edge(y, x) is the same tuple as edge(x, y). Labels, relations of one column, join
+    nothing, and seeds are no tuples of the source.
     """
     if not draft.query.induced:
         return draft
@@ -24,7 +25,7 @@ def expand_induced(draft: Draft) -> Draft:
         by_relation.setdefault((atom.relation, atom.view), []).append(atom)
     for (relation, view), atoms in by_relation.items():
         statistics = draft.statistics.relation(atoms[0])
-        if statistics.arity == 1:
+        if statistics.arity == 1 or statistics.given:
             continue
         asked = {atom.attributes for atom in atoms}
         if statistics.symmetric:

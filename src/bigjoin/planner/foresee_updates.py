@@ -11,14 +11,21 @@ from bigjoin.query.statistics import VERTEX, RelationStatistics, Statistics, ass
 MIN_KNOWN_TUPLES = 1000
 """Tuples from which on the statistics of a relation are trusted to say what it will be like."""
 
+_NO_SEEDS = "delta queries have no seeds"
+_WITHOUT_SEEDS = "leave the seeds out, and filter the matches that are reported"
+
 
 def refuse_stored(draft: Draft) -> Draft:
-    """Refuse atoms over what updates do not maintain: stored results of queries, and the relation of all vertices."""
+    """Refuse atoms over what updates do not maintain: stored results of queries, seeds, and the relation of all vertices."""
+    if draft.query.seeds:
+        raise QueryError(_NO_SEEDS, hint=_WITHOUT_SEEDS)
     for atom in draft.atoms:
         known = draft.statistics.relations.get(atom.relation)
         if known is None and atom.relation == VERTEX and VERTEX in draft.statistics.domains:
             message = f"'{atom}' ranges over all vertices, which a watch does not follow"
             raise QueryError(message, atom.span, "join the vertex to an edge that has to be there")
+        if known is not None and known.given:
+            raise QueryError(_NO_SEEDS, hint=_WITHOUT_SEEDS)
         if known is not None and known.materialized:
             message = f"{atom.relation!r} is the stored result of a query, and does not outlive updates"
             raise QueryError(message, atom.span, "write the atoms of the query that it is the result of")

@@ -28,8 +28,8 @@ def apart(draft: Draft) -> list[tuple[str, str]]:
         return []
     known = {frozenset(pair) for pair in ordered_pairs(draft.restrictions)} | apart_by_atoms(draft)
     known |= {frozenset(f.attributes) for f in draft.filters if f.keeps_apart}
-    pairs = combinations(draft.order or draft.attributes, 2)
-    return [(a, b) for a, b in pairs if frozenset((a, b)) not in known and draft.domain(a) == draft.domain(b)]
+    pairs, domains = combinations(draft.order or draft.attributes, 2), draft.statistics.domains_of(draft.positive)
+    return [(a, b) for a, b in pairs if domains[a] == domains[b] and frozenset((a, b)) not in known]
 
 
 def apart_by_atoms(draft: Draft) -> frozenset[frozenset[str]]:

@@ -6,35 +6,63 @@ many steps read is best bound first. Symmetry is broken afterwards, so restricti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
 from bigjoin.errors import DisconnectedError
 from bigjoin.planner.column_orders import in_order
 from bigjoin.planner.draft import Draft
-from bigjoin.planner.estimate import Estimate
+from bigjoin.planner.estimate import SizeEstimate
+from bigjoin.query.query import Atom, Comparison
+from bigjoin.quota import quota
 
+FULLY_ORDERED_ATTRIBUTES = 6
 BEAM_WIDTH = 720
-"""Partial orders kept at each length: all of them up to six attributes."""
+"""Partial orders kept at each length: all of them up to so many attributes."""
+
+MAX_GROWN_ORDERS = 30_000
+"""Partial orders that are tried, over the square of the attributes: with more attributes, fewer are kept at each length."""
+
+MIN_BEAM_WIDTH = 4
+"""Partial orders that are kept however many attributes there are, unless many plans share the work."""
+
+MAX_PERMUTED_SEEDS = 5
+"""Attributes of seeds up to which all their orders are tried; wider ones are read in the query's order, which is as cheap."""
 
 
 def order_attributes(draft: Draft) -> Draft:
     """Set the attribute order, unless it is given. It begins with the attributes of one atom, the seed."""
-    if draft.order:
-        return draft
-    names = draft.attributes
-    estimate = Estimate(replace(draft, restrictions=()))
-    longest = max(len(set(atom.attributes)) for atom in (*draft.positive, *(s.atom for s in draft.shortcuts)))
-    orders = _seeds(draft, estimate)
-    for size in range(1, len(names)):
-        grown = [entry for entry in orders if len(entry.order) != size]
+    return draft if draft.order else in_cheapest_order(draft, SizeEstimate(replace(draft, restrictions=())))
+
+
+def in_cheapest_order(draft: Draft, estimate: SizeEstimate, plans: int = 1) -> Draft:
+    """Set the attribute order, by estimates without restrictions, if so many plans are made and share the work."""
+    size = len(estimate.attributes)
+    atoms = (*draft.positive, *(s.atom for s in draft.shortcuts))
+    longest = max(len(set(atom.attributes)) for atom in atoms if not _is_wide(atom, draft))
+    width = _beam_width(size, plans)
+    orders = sorted(_seeds(draft, estimate), key=_by_cost)
+    if size > FULLY_ORDERED_ATTRIBUTES:
+        orders = orders[: max(width, MAX_GROWN_ORDERS // (8 * size))]
+    for length in range(1, size):
+        quota().check()
+        grown = [entry for entry in orders if len(entry.order) != length]
         for entry in orders:
-            if len(entry.order) == size:
-                grown += [entry.grown(a, estimate.work(a, entry.order)) for a in estimate.reachable(frozenset(entry.order))]
-        orders = sorted(grown, key=lambda entry: (entry.cost, [names.index(a) for a in entry.order]))
-        orders = orders[:BEAM_WIDTH] if size >= longest else orders
+            if len(entry.order) == length:
+                grown += [entry.grown(a, estimate) for a in estimate.reachable(entry.sets[-1])]
+        orders = sorted(grown, key=_by_cost)
+        if length >= longest:
+            longer = [entry for entry in orders if len(entry.order) > length + 1]  # wide seeds, whose turn is still to come
+            orders = [entry for entry in orders if len(entry.order) == length + 1][:width] + longer
     return replace(draft, order=orders[0].order, seed=orders[0].seed)
+
+
+def _beam_width(size: int, plans: int) -> int:
+    """Return how many partial orders of so many attributes are kept at each length, if so many plans are made."""
+    if size <= FULLY_ORDERED_ATTRIBUTES:
+        return BEAM_WIDTH
+    return max(1, MIN_BEAM_WIDTH // plans, MAX_GROWN_ORDERS // (size * size * plans))
 
 
 def order_as_written(draft: Draft) -> Draft:
@@ -49,9 +77,19 @@ class _Entry:
     cost: float
     order: tuple[str, ...]
     seed: int
+    sets: tuple[frozenset[str], ...]
+    """The attributes of each of its prefixes."""
+    places: tuple[int, ...]
+    """Where the query has its attributes."""
 
-    def grown(self, attribute: str, work: float) -> _Entry:
-        return _Entry(self.cost + work, (*self.order, attribute), self.seed)
+    def grown(self, attribute: str, estimate: SizeEstimate) -> _Entry:
+        cost = self.cost + estimate.work(attribute, self.order, self.sets)
+        sets, places = (*self.sets, self.sets[-1] | {attribute}), (*self.places, estimate.place[attribute])
+        return _Entry(cost, (*self.order, attribute), self.seed, sets, places)
+
+
+def _by_cost(entry: _Entry) -> tuple[float, tuple[int, ...]]:
+    return entry.cost, entry.places
 
 
 def components(scopes: Iterable[Iterable[str]]) -> list[set[str]]:
@@ -77,20 +115,31 @@ def refuse_disconnected(draft: Draft) -> Draft:
     return draft
 
 
-def _seeds(draft: Draft, estimate: Estimate) -> list[_Entry]:
+def _seeds(draft: Draft, estimate: SizeEstimate) -> list[_Entry]:
     """Return the orders of each atom's attributes and the cost of reading its tuples.
 
     Attributes with a constant go first if the index allows it, so that seeds are looked up; otherwise all tuples are read.
     """
-    constants = {f.left for f in draft.filters if f.is_constant}
+    constants = {f.left for f in draft.filters if isinstance(f, Comparison) and f.is_constant}
     costs: dict[tuple[str, ...], float] = {}
     atoms = (*draft.positive, *(shortcut.atom for shortcut in draft.shortcuts)) if draft.first is None else (draft.first,)
     for atom in atoms:
-        for order in permutations(dict.fromkeys(atom.attributes)):
+        as_written = (tuple(a for a in draft.attributes if a in atom.attributes),)
+        for order in as_written if _is_wide(atom, draft) else permutations(dict.fromkeys(atom.attributes)):
             looked_up = tuple(sorted(order, key=lambda a: a not in constants))
             seed = next((seed for seed in (looked_up, order) if in_order(atom, seed, draft)), None)
             if seed is not None:
                 all_tuples = float(draft.statistics.of(atom).tuples)
                 cost = estimate.prefixes(frozenset(seed)) if seed[0] in constants else all_tuples
                 costs[seed] = min(cost, costs.get(seed, cost))
-    return [_Entry(cost, seed, len(seed)) for seed, cost in costs.items()]
+    place = estimate.place
+    return [_Entry(cost, seed, len(seed), prefixes_of(seed), tuple(place[a] for a in seed)) for seed, cost in costs.items()]
+
+
+def prefixes_of(order: Sequence[str]) -> tuple[frozenset[str], ...]:
+    """Return the attributes of each prefix of an order, beginning with none of them."""
+    return tuple(frozenset(order[:i]) for i in range(len(order) + 1))
+
+
+def _is_wide(atom: Atom, draft: Draft) -> bool:
+    return draft.statistics.relation(atom).given and len(set(atom.attributes)) > MAX_PERMUTED_SEEDS

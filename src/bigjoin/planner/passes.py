@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bigjoin.planner.add_seeds import add_seeds
 from bigjoin.planner.break_symmetry import break_symmetry
 from bigjoin.planner.build_nest import build_chain
 from bigjoin.planner.build_steps import build_steps
@@ -24,9 +25,11 @@ from bigjoin.planner.read_pairs import read_pairs
 from bigjoin.planner.read_versions import read_versions
 from bigjoin.planner.resolve_relations import check_domains, resolve_atoms
 from bigjoin.planner.resolve_terms import resolve_terms
+from bigjoin.planner.rooted_sum import rooted_sum
 from bigjoin.planner.shortcuts import add_shortcuts
 from bigjoin.planner.simplify import simplify
 from bigjoin.planner.sum_nests import sum_nests
+from bigjoin.planner.type_expressions import type_expressions
 
 Pass = Callable[[Draft], Draft]
 
@@ -34,8 +37,10 @@ MEANING: tuple[Pass, ...] = (
     resolve_atoms,
     check_domains,
     resolve_terms,
+    type_expressions,
     read_pairs,
     expand_induced,
+    add_seeds,
     simplify,
     add_shortcuts,
     refuse_disconnected,
@@ -45,6 +50,9 @@ MEANING: tuple[Pass, ...] = (
 STATIC = (*MEANING, order_attributes, break_symmetry, drop_implied, keep_distinct, build_steps)
 
 COUNT = (*MEANING, sum_nests)
+
+ROOTED = (*MEANING, rooted_sum)
+"""A count that has the right number of matches for each value of the attribute that it begins with."""
 
 FACTORIZED = (*MEANING, order_as_written, break_symmetry, drop_implied, keep_distinct, choose_tails, build_chain)
 

@@ -22,11 +22,12 @@ def read_versions(draft: Draft) -> Draft:
 
 def _by_atoms(seeding: Seeding, others: list[Atom]) -> Iterator[Atom]:
     """Let atoms before the seed read the new version, those after it the old one; what does not change reads either."""
-    at = seeding.atoms.index(seeding.seed)
+    places = {atom: place for place, atom in enumerate(seeding.atoms)}
+    at = places[seeding.seed]
     for atom in others:
         version = Version.EITHER
-        if atom in seeding.atoms:
-            version = Version.NEW if atom in seeding.atoms[:at] else Version.OLD
+        if atom in places:
+            version = Version.NEW if places[atom] < at else Version.OLD
         yield replace(atom, version=version)
 
 
@@ -36,10 +37,10 @@ def _by_updates(seeding: Seeding, others: list[Atom]) -> Iterator[Atom]:
     Relations have an order, too: all tuples of a relation come after those of the ones before it.
     """
     sources = list(dict.fromkeys(atom.source for atom in seeding.atoms))
-    mine = sources.index(seeding.seed.source)
+    mine, changing = sources.index(seeding.seed.source), frozenset(seeding.atoms)
     for atom in others:
         yield replace(atom, version=Version.EITHER)
-        if atom in seeding.atoms and sources.index(atom.source) >= mine:
+        if atom in changing and sources.index(atom.source) >= mine:
             later = Version.LATER if atom.source == seeding.seed.source else Version.DELTA
             yield replace(atom, version=later, negated=True)
 

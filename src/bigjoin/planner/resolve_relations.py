@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from bigjoin.errors import QueryError, did_you_mean
@@ -25,8 +25,8 @@ def resolve_relations(query: Query, statistics: Statistics) -> Query:
     A positive atom that names some columns reads the relation as if it had no others. A negated one with `_`, or with
     constants, says that there is no such tuple.
     """
-    constants = {f.left: f.right for f in query.filters if f.is_constant and isinstance(f.right, Constant)}
-    resolved = (_resolved(atom, query, statistics, constants) for atom in query.atoms)
+    known, constants = frozenset(query.attributes), query.constants
+    resolved = (_resolved(atom, known, statistics, constants) for atom in query.atoms)
     atoms = tuple(read for atom in resolved for read in _defined(atom, statistics))
     bound = {a for atom in atoms for a in atom.attributes}
     filters = tuple(f for f in query.filters if bound.issuperset(f.attributes))
@@ -49,9 +49,9 @@ def _with_constants_once(query: Query, statistics: Statistics) -> Query:
     domains = statistics.domains_of(query.positive)
     names = {a: a for atom in query.atoms for a in atom.attributes}
     first: dict[tuple[str, str], str] = {}
-    for f in query.filters:
-        if isinstance(f.left, str) and f.left.startswith("_") and f.is_constant and f.left not in query.head:
-            names[f.left] = first.setdefault((domains[f.left], repr(f.right)), f.left)
+    for left, right in query.constants.items():
+        if isinstance(left, str) and left.startswith("_") and left not in query.head:
+            names[left] = first.setdefault((domains[left], repr(right)), left)
     atoms = tuple(atom.renamed(names) for atom in query.atoms)
     return replace(query, atoms=atoms, filters=tuple(dict.fromkeys(f.renamed(names) for f in query.filters)))
 
@@ -67,21 +67,22 @@ def check_domains(draft: Draft) -> Draft:
     return draft
 
 
-def _resolved(atom: Atom, query: Query, statistics: Statistics, constants: Mapping[Operand, Constant]) -> Atom:
+def _resolved(atom: Atom, known: Collection[str], statistics: Statistics, constants: Mapping[Operand, Constant]) -> Atom:
+    """Return an atom with the attributes of what it reads; `known` are those that positive atoms bind."""
     relation = _relation(atom, statistics)
     attributes: list[str | None] = list(atom.attributes)
     if atom.columns:
         attributes = _by_name(atom, relation)
     elif len(attributes) != statistics.of(atom).arity:
         raise _misfit(atom, relation)
-    bound = {*query.attributes, *constants}
-    if atom.negated and len(attributes) > relation.arity and attributes[-1] not in bound:
+    is_open = attributes[-1] not in known and attributes[-1] not in constants
+    if atom.negated and len(attributes) > relation.arity and is_open:
         attributes.pop()  # no edge with any id: no edge at all
     columns: list[ViewColumn] = []
     for place, attribute in enumerate(attributes):
         if attribute is None:
             columns.append("left out")
-        elif not atom.negated or attribute in query.attributes:
+        elif not atom.negated or attribute in known:
             columns.append("kept")
         else:
             first = attributes.index(attribute)

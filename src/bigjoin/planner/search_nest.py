@@ -7,7 +7,7 @@ And a component between the path and an attribute v may be traversed first, addi
 (variable elimination): then v need not be a neighbour of the path, and is looped over once.
 
 Costs are expected numbers of values looked at. Queries of up to FULLY_SEARCHED_ATTRIBUTES are searched completely; for larger
-ones only the few choices are tried that are cheapest at first sight.
+ones only the few choices are tried that are cheapest at first sight, and only the cheapest once a budget of parts is spent.
 """
 
 from __future__ import annotations
@@ -15,22 +15,38 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
+from typing import NamedTuple
 
-from bigjoin.planner.column_orders import extender
 from bigjoin.planner.draft import Draft
-from bigjoin.planner.estimate import Estimate
-from bigjoin.planner.isomorphism import Shape, renaming
+from bigjoin.planner.estimate import ByKey, SizeEstimate
+from bigjoin.planner.isomorphism import Shape, Unequal
+from bigjoin.planner.pairing import renaming
 from bigjoin.query.read import Version
+from bigjoin.quota import quota
 
 FULLY_SEARCHED_ATTRIBUTES = 6
 CHOICES_BEYOND = 3
 """Attributes that may be bound next in a query with one attribute more; with each further attribute one less."""
+MAX_COMPARED = 16
+"""Attributes that are compared by cost once a budget is spent: those that most lists lead to."""
 COST_OF_ADDING = 2.0
 """The cost of adding to a counter, compared with looking at a value of a list."""
 
+VALUES_PER_WORD = 16
+"""Values looked at in the time of one word of bits. It holds 64, but most of them are zeros."""
+
 Attributes = frozenset[str]
-Unequal = frozenset[str]
-"""Two attributes that have to differ."""
+
+
+class Ends(NamedTuple):
+    """The first and the last attribute of a path: its values change least and most often."""
+
+    first: str = ""
+    last: str = ""
+
+    def then(self, attribute: str) -> Ends:
+        """Return the ends of a path that is longer by an attribute."""
+        return Ends(self.first or attribute, attribute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,8 @@ class LoopChoice:
     """One for each counter that is filled in this loop: the first inner loops lead to the one that collects."""
     weights: tuple[int, ...] = ()
     """Which counters of the loop around this one are factors here."""
+    outer: tuple[LoopChoice, ...] = ()
+    """Counters of loops further out that are factors here, each given by the first loop that fills it."""
     cached: bool = False
     collects: bool = False
     discount: int = 0
@@ -65,12 +83,16 @@ class NestSearch:
     def __init__(
         self,
         draft: Draft,
-        estimate: Estimate,
+        estimate: SizeEstimate,
         *,
         joining: frozenset[Unequal] = frozenset(),
         unequal: frozenset[Unequal] = frozenset(),
+        budget: float = inf,
     ) -> None:
         self.draft, self.estimate, self.unequal = draft, estimate, unequal
+        self.budget = budget
+        self.searched = 0
+        """How many parts of the query have been searched."""
         later = [atom for atom in draft.atoms if draft.first is not None and atom.version is Version.LATER]
         # The seed's tuple decides what is later, so no count of that can be kept for one attribute alone.
         seed = draft.first.attributes if draft.first is not None else ()
@@ -78,20 +100,22 @@ class NestSearch:
         self.components = cache(self._components)
         self.component = cache(self._component)
         self.spine = cache(self._spine)
-        self.extenders = cache(self._extenders)
+        self.reading = cache(self._reading)
+        self.around = cache(self._around)
+        self._bounds = {a: [{*r.attributes} - {a} for r in draft.restrictions if a in r.attributes] for a in self.joined}
 
     @property
-    def searched(self) -> int:
-        """How many parts of the query have been searched."""
-        return self.component.cache_info().currsize + self.spine.cache_info().currsize
+    def is_greedy(self) -> bool:
+        """Whether the budget is spent: from then on, only what is cheapest at first sight is looked at."""
+        return self.searched >= self.budget
 
     def best(self) -> Candidate:
         """Return the cheapest nest for all attributes; those of the seed, if it is a delta, come first in their order."""
         if self.draft.first is None:
-            return self.component(frozenset(), "", frozenset(self.joined))
+            return self.component(frozenset(), Ends(), frozenset(self.joined))
         *before, last = (a for a in self.draft.order if a in self.draft.first.attributes)
         left = frozenset(self.joined) - set(before)
-        found = self.bind(frozenset(before), before[-1] if before else "", left, last, inf)
+        found = self.bind(frozenset(before), Ends(before[0], before[-1]) if before else Ends(), left, last, inf)
         loop = found.loop
         for attribute in reversed(before):
             loop = None if loop is None else LoopChoice(attribute, (loop,))
@@ -110,78 +134,90 @@ class NestSearch:
             parts.append(frozenset(part))
         return parts
 
-    def _component(self, path: Attributes, last: str, attributes: Attributes) -> Candidate:
+    def _component(self, path: Attributes, ends: Ends, attributes: Attributes) -> Candidate:
         """Return the cheapest nest of a component inside a path, the last attribute of which varies fastest."""
+        quota().check()
+        self.searched += 1
         best = Candidate()
-        for v in self.candidates(path, last, attributes):
-            best = min(best, self.bind(path, last, attributes, v, best.cost), key=lambda found: found.cost)
+        for v in self.candidates(path, ends, attributes):
+            best = min(best, self.bind(path, ends, attributes, v, best.cost), key=lambda found: found.cost)
         if path and 1 < len(attributes) <= FULLY_SEARCHED_ATTRIBUTES:
             for v in sorted(attributes):
-                best = min(best, self.eliminate(path, last, attributes, v), key=lambda found: found.cost)
+                if self.is_greedy:
+                    break
+                best = min(best, self.eliminate(path, ends, attributes, v), key=lambda found: found.cost)
         return best
 
-    def candidates(self, path: Attributes, last: str, attributes: Attributes) -> list[str]:
+    def candidates(self, path: Attributes, ends: Ends, attributes: Attributes) -> list[str]:
         """Return the attributes that may be bound next."""
-        near = [v for v in sorted(attributes) if path and self.extenders(path, v)]
+        near = [v for v in sorted(attributes) if path and self.estimate.served(v, path)]
         near = near or [v for v in sorted(attributes) if self.estimate.is_reachable(v, frozenset())]
-        near = sorted(near, key=lambda v: self.reading(path, last, v) + self.estimate.prefixes(path | {v}))
+        if len(near) == 1:
+            return near
+        if self.is_greedy and len(near) > MAX_COMPARED:
+            near = sorted(near, key=lambda v: -self.estimate.served(v, path))[:MAX_COMPARED]
+        near = sorted(near, key=lambda v: self.reading(path, ends, v) + self.estimate.prefixes(path | {v}))
         beyond = len(self.joined) - FULLY_SEARCHED_ATTRIBUTES
-        return near if beyond <= 0 else near[: max(1, CHOICES_BEYOND + 1 - beyond)]
+        choices = len(near) if beyond <= 0 else CHOICES_BEYOND + 1 - beyond
+        return near[: 1 if self.is_greedy else max(1, choices)]
 
-    def around(self, attributes: Attributes) -> Attributes:
-        return frozenset(b for a in attributes for b in self.joined[a]) - attributes
+    def _around(self, attributes: Attributes) -> Attributes:
+        return frozenset[str]().union(*(self.joined[a] for a in attributes)) - attributes
 
-    def _extenders(self, path: Attributes, v: str) -> int:
-        """Return how many lists restrict an attribute once the path is bound."""
-        near = (atom for atom in self.draft.positive if v in atom.attributes and path & set(atom.attributes) - {v})
-        return sum(extender(atom, v, path, self.draft) is not None for atom in near)
-
-    def reading(self, path: Attributes, last: str, v: str) -> float:
+    def _reading(self, path: Attributes, ends: Ends, v: str) -> float:
         """Estimate the cost of finding the extensions of an attribute, for all bindings of a path."""
         times = self.estimate.prefixes(path)
-        if self.extenders(path, v) <= 1:
+        if self.estimate.served(v, path) <= 1:
             return times
-        bounded = any(v in r.attributes and {*r.attributes} - {v} <= path for r in self.draft.restrictions)
-        return times * (1 + self.estimate.reading(path, last, v) * (0.5 if bounded else 1.0))
+        bounded = any(others <= path for others in self._bounds[v])
+        looked_at = self.estimate.reading(path, ends.last, v) * (0.5 if bounded else 1.0)
+        rows = self.estimate.making_rows(ends.first, ends.last, v) if len(path) > 2 else inf
+        return min(times * (1 + looked_at), times * (1 + looked_at / VALUES_PER_WORD) + rows)
 
-    def bind(self, path: Attributes, last: str, attributes: Attributes, v: str, limit: float) -> Candidate:
+    def bind(self, path: Attributes, ends: Ends, attributes: Attributes, v: str, limit: float) -> Candidate:
         """Return the nest that binds an attribute next, or none if it costs as much as a limit."""
         now, rest = path | {v}, attributes - {v}
-        cost = self.reading(path, last, v) if path else 0.0
+        cost = self.reading(path, ends, v) if path else 0.0
         if not rest:
             return Candidate(cost, LoopChoice(v))
         cost += self.estimate.prefixes(now)
         inner: list[LoopChoice] = []
         spines: tuple[LoopChoice, ...] = ()
+        sets: set[frozenset[ByKey]] = set()
         for part in self.components(rest):
             if cost >= limit:
                 return Candidate()
-            found = self.inside(now, part, v, deep=bool(path))
+            found = self.inside(now, part, ends.then(v), deep=bool(path))
             if found.loop is None:
                 return Candidate()
-            cost += found.cost
+            lists = self.estimate.lists(now, found.loop.attribute)
+            is_known = len(lists) > 1 and lists in sets and not (found.loop.cached or found.spines)
+            sets.add(lists)
+            cost += found.cost - (self.reading(now, ends.then(v), found.loop.attribute) if is_known else 0.0)
             inner.append(replace(found.loop, weights=tuple(len(spines) + number for number in found.loop.weights)))
             spines += found.spines
         return Candidate(cost, LoopChoice(v, tuple(inner), spines))
 
-    def inside(self, path: Attributes, part: Attributes, v: str, *, deep: bool) -> Candidate:
+    def inside(self, path: Attributes, part: Attributes, ends: Ends, *, deep: bool) -> Candidate:
         """Return the nest of a component inside the loop of an attribute, kept for each value where that is cheaper."""
-        found = self.component(path, v, part)
-        if deep and self.around(part) == {v}:
-            kept = self.component(frozenset({v}), v, part)
-            cost = kept.cost + self.estimate.prefixes(path)
-            if cost < found.cost and not kept.spines and kept.loop is not None:
-                return Candidate(cost, replace(kept.loop, cached=True))
-        return found
+        alone = Candidate()
+        if deep and self.around(part) == {ends.last}:
+            kept = self.component(frozenset({ends.last}), Ends(ends.last, ends.last), part)
+            if kept.loop is not None and not kept.spines:
+                alone = Candidate(kept.cost + self.estimate.prefixes(path), replace(kept.loop, cached=True))
+        if alone.loop is not None and self.is_greedy:
+            return alone
+        found = self.component(path, ends, part)
+        return alone if alone.cost < found.cost else found
 
-    def eliminate(self, path: Attributes, last: str, attributes: Attributes, v: str) -> Candidate:
+    def eliminate(self, path: Attributes, ends: Ends, attributes: Attributes, v: str) -> Candidate:
         """Return the nest that counts how often an attribute is reached through others, and then loops over it once."""
         now, parts = path | {v}, self.components(attributes - {v})
-        loops = [self.component(now, v, part) for part in parts]
+        loops = [self.component(now, ends.then(v), part) for part in parts]
         loops = [Candidate() if loop.spines else loop for loop in loops]
         between = [v in around and bool(around & path) for around in map(self.around, parts)]
         counters = [
-            self.spine(path, last, part, v, path) if is_between else Candidate()
+            self.spine(path, ends, part, v, path) if is_between else Candidate()
             for part, is_between in zip(parts, between, strict=True)
         ]
         counted = [counter.cost < loop.cost for loop, counter in zip(loops, counters, strict=True)]
@@ -207,29 +243,31 @@ class NestSearch:
                 inner.append(loop.loop)
                 cost += loop.cost
         cost += sum(counter.cost for _, counter in spines)
-        cost += self.estimate.prefixes(now) + self.reading(path, last, v) if self.extenders(path, v) else touched
+        cost += self.estimate.prefixes(now) + self.reading(path, ends, v) if self.estimate.served(v, path) else touched
         filled = tuple(counter.loop for _, counter in spines if counter.loop is not None)
         return Candidate(cost, LoopChoice(v, tuple(inner), weights=tuple(weights)), filled)
 
-    def _spine(self, path: Attributes, last: str, part: Attributes, v: str, outer: Attributes) -> Candidate:
+    def _spine(self, path: Attributes, ends: Ends, part: Attributes, v: str, outer: Attributes) -> Candidate:
         """Return the cheapest loops through a component that end at an attribute and count how often it is reached."""
+        self.searched += 1
         if part:
-            choices = [self.along(path, last, part, u, v, outer) for u in sorted(part) if self.extenders(path, u)]
+            near = [u for u in sorted(part) if self.estimate.served(u, path)]
+            choices = [self.along(path, ends, part, u, v, outer) for u in near[: 1 if self.is_greedy else len(near)]]
             return min(choices, key=lambda choice: choice.cost, default=Candidate())
         through = path - outer  # what joins the attribute to those around the counter is not read here
-        if not self.extenders(through, v):
+        if not self.estimate.served(v, through):
             return Candidate()
         reached = self.estimate.extensions(v, tuple(sorted(through)))
-        each = 1 + self.estimate.reading(through, last, v) + COST_OF_ADDING * reached
+        each = 1 + self.estimate.reading(through, ends.last, v) + COST_OF_ADDING * reached
         return Candidate(self.estimate.prefixes(path) * each, LoopChoice(v, collects=True))
 
-    def along(self, path: Attributes, last: str, part: Attributes, u: str, v: str, outer: Attributes) -> Candidate:
+    def along(self, path: Attributes, ends: Ends, part: Attributes, u: str, v: str, outer: Attributes) -> Candidate:
         """Return loops through a component that bind a certain attribute of it next."""
-        now = path | {u}
-        cost = self.reading(path, last, u) + self.estimate.prefixes(now)
+        now, then = path | {u}, ends.then(u)
+        cost = self.reading(path, ends, u) + self.estimate.prefixes(now)
         inner: list[LoopChoice] = []
         for piece in self.components(part - {u} | {v}):
-            found = self.spine(now, u, piece - {v}, v, outer) if v in piece else self.component(now, u, piece)
+            found = self.spine(now, then, piece - {v}, v, outer) if v in piece else self.component(now, then, piece)
             if found.loop is None or found.spines:
                 return Candidate()
             cost += found.cost
@@ -247,4 +285,4 @@ class NestSearch:
 
 def _is_same(one: Shape, other: Shape, around: Attributes) -> bool:
     """Tell whether two counters are filled alike, so that one serves for both; the attributes around them are the same."""
-    return renaming(one, other, [a for a in {**one.colours, **other.colours} if a in around]) is not None
+    return renaming(one, other, [a for a in {*one.attributes, *other.attributes} if a in around]) is not None

@@ -13,8 +13,8 @@ from itertools import islice
 
 from bigjoin.planner.column_orders import extender, typical_length
 from bigjoin.planner.draft import Draft, Shortcut
-from bigjoin.planner.isomorphism import Shape, renamings, shape_of
-from bigjoin.planner.simplify import canonical_atom
+from bigjoin.planner.isomorphism import Shape, places, shape_of
+from bigjoin.planner.simplify import canonical_atom, ranks_of
 from bigjoin.query.plan import Extender
 from bigjoin.query.query import Atom, Query
 
@@ -28,13 +28,15 @@ MIN_LENGTH_SAVED = 64.0
 def add_shortcuts(draft: Draft) -> Draft:
     """Find where definitions of materialised relations fit into the atoms."""
     found: dict[tuple[str, frozenset[Atom]], Shortcut] = {}
-    asked = Shape(draft)
+    if not any(relation.definition for relation in draft.statistics.relations.values()):
+        return draft if not draft.shortcuts else replace(draft, shortcuts=())
+    asked, ranks = Shape(draft), ranks_of(draft)
     for name, relation in draft.statistics.relations.items():
         if relation.definition is not None:
             defined = shape_of(Query(name, relation.definition.head, relation.definition.atoms), draft.statistics)
-            for names in islice(renamings(defined, asked, into=True), MAX_PLACES):
+            for names in islice(places(defined, asked), MAX_PLACES):
                 atom = Atom(name, tuple(names[a] for a in relation.definition.head))
-                covered = frozenset(canonical_atom(part.renamed(names), draft) for part in relation.definition.atoms)
+                covered = frozenset(canonical_atom(part.renamed(names), draft, ranks) for part in relation.definition.atoms)
                 found.setdefault((name, covered), Shortcut(atom, covered))  # a symmetry of the definition finds it again
     return replace(draft, shortcuts=tuple(found.values()))
 
@@ -47,8 +49,10 @@ def by_shortcuts(
     Shortcuts whose keys are bound first come first, as deeper loops share what they lead to. The first that covers several
     atoms is always taken: its list is an intersection found beforehand. The lists of a further one have to save so many values.
     """
-    now = {*bound, attribute}
-    left = {canonical_atom(e.atom, draft): e for e in extenders if set(e.atom.attributes) <= now and not e.atom.negated}
+    if not draft.shortcuts:
+        return tuple(extenders)
+    now, ranks = {*bound, attribute}, ranks_of(draft)
+    left = {canonical_atom(e.atom, draft, ranks): e for e in extenders if set(e.atom.attributes) <= now and not e.atom.negated}
     usable = [
         (shortcut, found)
         for shortcut in draft.shortcuts
@@ -65,5 +69,5 @@ def by_shortcuts(
                 del left[atom]
     if not taken:
         return tuple(extenders)
-    kept = [e for e in extenders if not (set(e.atom.attributes) <= now) or canonical_atom(e.atom, draft) in left]
+    kept = [e for e in extenders if not (set(e.atom.attributes) <= now) or canonical_atom(e.atom, draft, ranks) in left]
     return (*taken, *kept)

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from bigjoin.planner.draft import Draft, Part
 from bigjoin.query.operators import NOT_EQUAL
-from bigjoin.query.plan import Restriction
-from bigjoin.query.query import Atom, Comparison
+from bigjoin.query.query import Atom, Predicate, QueryFilter
 
 
 def simplify(draft: Draft) -> Draft:
@@ -17,24 +16,28 @@ def simplify(draft: Draft) -> Draft:
     `a <= b` is `a < b`; left as they are, they would look like an asymmetry and make `unique` count too much. Properties of
     different values may be equal, and a missing one equals nothing, so comparisons of properties stay as they are.
     """
-    atoms = tuple(dict.fromkeys(canonical_atom(atom, draft) for atom in _without_any_value(draft)))
-    filters = dict.fromkeys(_canonical_filter(comparison, draft) for comparison in draft.filters)
+    ranks = ranks_of(draft)
+    atoms = tuple(dict.fromkeys(canonical_atom(atom, draft, ranks) for atom in _without_any_value(draft)))
+    forms = {_canonical_filter(f, draft): f for f in reversed(draft.filters)}
+    filters = [f if isinstance(f, Predicate) else form for form, f in reversed(forms.items())]  # predicates stay as written
     return replace(draft, atoms=atoms, filters=tuple(f for f in filters if not _always_holds(f, draft)))
 
 
-def canonical(part: Part, draft: Draft) -> Part:
-    """Return a part in the form that equal parts share."""
-    if isinstance(part, Restriction):
-        return part
-    return canonical_atom(part, draft) if isinstance(part, Atom) else part.canonical()
+def ranks_of(draft: Draft) -> dict[str, int]:
+    """Return where the query of a draft has each attribute."""
+    return {attribute: i for i, attribute in enumerate(draft.attributes)}
 
 
-def canonical_atom(atom: Atom, draft: Draft) -> Atom:
+def canonical(part: Part, draft: Draft, rank: dict[str, int]) -> Part:
+    """Return a part in the form that equal parts share, given the ranks of attributes."""
+    return canonical_atom(part, draft, rank) if isinstance(part, Atom) else part.canonical()
+
+
+def canonical_atom(atom: Atom, draft: Draft, rank: dict[str, int]) -> Atom:
     """Return the first of the atom's images under the symmetries of its relation."""
     relation = draft.statistics.relation(atom)
     if not relation.symmetric and not relation.symmetries:
         return atom
-    rank = {attribute: i for i, attribute in enumerate(draft.attributes)}
     attributes = atom.attributes
     if relation.symmetric:
         return replace(atom, attributes=(*sorted(attributes[:2], key=rank.__getitem__), *attributes[2:]))
@@ -42,14 +45,16 @@ def canonical_atom(atom: Atom, draft: Draft) -> Atom:
     return replace(atom, attributes=min((attributes, *images), key=lambda image: [rank[a] for a in image]))
 
 
-def _canonical_filter(comparison: Comparison, draft: Draft) -> Comparison:
+def _canonical_filter(comparison: QueryFilter, draft: Draft) -> QueryFilter:
+    if isinstance(comparison, Predicate):
+        return comparison.canonical()
     form = comparison.canonical()
     differ = len(set(form.attributes)) == 2 and draft.query.injective and not (form.properties or form.also)
     return replace(form, op=form.operator.strict) if differ else form
 
 
-def _always_holds(comparison: Comparison, draft: Draft) -> bool:
-    if comparison.properties:
+def _always_holds(comparison: QueryFilter, draft: Draft) -> bool:
+    if isinstance(comparison, Predicate) or comparison.properties:
         return False
     if comparison.left == comparison.right:
         return comparison.operator.reflexive
@@ -63,7 +68,7 @@ def _without_any_value(draft: Draft) -> list[Atom]:
     for atom in draft.atoms:
         relation = draft.statistics.relation(atom)
         is_whole = relation.arity == 1 and relation.tuples == draft.statistics.domains[relation.domains[0]]
-        if atom.negated or atom.view is not None or not is_whole:
+        if atom.negated or atom.view is not None or not is_whole or relation.given:
             continue
         others = (other for other in kept if other is not atom and not (other.negated or other.optional))
         if any(atom.attributes[0] in other.attributes for other in others):

@@ -10,27 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from math import inf, log2
 
 from bigjoin.planner.break_symmetry import restricted
 from bigjoin.planner.build_nest import build_nest, paths
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.drop_implied import drop_implied
-from bigjoin.planner.estimate import Estimate
-from bigjoin.planner.isomorphism import Shape, renaming
+from bigjoin.planner.estimate import SizeEstimate
+from bigjoin.planner.isomorphism import Shape, Unequal
 from bigjoin.planner.keep_distinct import apart, apart_by_atoms, with_different
-from bigjoin.planner.search_nest import Candidate, LoopChoice, NestSearch, Unequal
+from bigjoin.planner.pairing import renaming
+from bigjoin.planner.search_nest import FULLY_SEARCHED_ATTRIBUTES, Candidate, LoopChoice, NestSearch
 from bigjoin.planner.shortcuts import add_shortcuts
-from bigjoin.planner.simplify import canonical, canonical_atom
+from bigjoin.planner.simplify import canonical, canonical_atom, ranks_of
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Restriction, ordered_pairs
+from bigjoin.query.query import Comparison
 
 MAX_MERGED_ATTRIBUTES = 6
 """Attributes that inclusion and exclusion may merge: there are as many ways to do so as partitions of their set."""
 
 MAX_SEARCHED_PARTS = 10_000
 """Parts of queries after which no further choice is considered: planning must not take longer than counting."""
+
+MAX_PARTS_OF_SEARCH = 9_000
+"""Parts after which the nest of a query with more than FULLY_SEARCHED_ATTRIBUTES is completed greedily; fewer, if many more."""
+
+MAX_PARTS_OF_DRAFT = 6_300
+"""The same for each of many drafts that are planned together; it falls fast, so that only those of seven or eight get many."""
+
+MIN_PARTS_OF_SEARCH = 64
+"""Parts that are searched in any case."""
 
 COST_OF_HALVING = 0.1
 """How much a count's cost is raised for each time that it is halved afterwards."""
@@ -49,32 +59,54 @@ class Summand:
 class Sums:
     """Sums of nests for drafts, each found once; drafts that differ only in the names of attributes share one."""
 
+    search: type[NestSearch] = NestSearch
+    """How the nest of a draft is searched."""
+    drafts: int = 1
+    """Drafts that are planned together, and share what a search may take."""
     searched: int = 0
     """Parts of queries for which a nest was searched."""
     known: dict[Hashable, list[tuple[Shape, float, tuple[Summand, ...]]]] = field(default_factory=dict)
+    estimates: dict[Hashable, SizeEstimate] = field(default_factory=dict)
 
     def of(self, draft: Draft, pairs: frozenset[Unequal]) -> tuple[float, tuple[Summand, ...]]:
         """Return the cost of the cheapest sum for a draft, and the sum; the attributes of each pair have to differ."""
-        shape = Shape(_differing(draft, pairs))
+        shape = Shape(draft, pairs)
         alike = self.known.setdefault(shape.invariant, [])
         for other, cost, summands in alike:
             if renaming(shape, other) is not None:
                 return cost, summands
-        found = min(self._choices(draft, pairs), key=lambda choice: choice[0])
+        found = min(self._choices(draft, pairs), key=lambda choice: choice[0], default=(inf, ()))
         alike.append((shape, *found))
         return found
 
     def _search(self, draft: Draft, joining: frozenset[Unequal], pairs: frozenset[Unequal]) -> Candidate:
-        search = NestSearch(draft, Estimate(draft), joining=joining, unequal=pairs)
+        budget = _budget(len(draft.attributes), self.drafts)
+        search = self.search(draft, self._estimate(draft), joining=joining, unequal=pairs, budget=budget)
         found = search.best()
         self.searched += search.searched
         return found
 
+    def _estimate(self, draft: Draft) -> SizeEstimate:
+        """Return the estimates for a draft. Versions do not matter to them, and restrictions to few.
+
+        The order of atoms hardly does: only small queries, which are searched completely, keep it.
+        """
+        atoms = [(atom.source, atom.attributes) for atom in draft.positive]
+        small = len(draft.attributes) <= FULLY_SEARCHED_ATTRIBUTES
+        key = (tuple(atoms) if small else frozenset(atoms), draft.filters, draft.shortcuts)
+        if key not in self.estimates:
+            self.estimates[key] = SizeEstimate(draft)
+        return self.estimates[key].restricted(draft.restrictions)
+
     def _choices(self, draft: Draft, pairs: frozenset[Unequal]) -> Iterator[tuple[float, tuple[Summand, ...]]]:
-        """Give a sum in which pairs join their attributes, and one in which they do so only where that costs nothing."""
+        """Give a sum in which pairs join their attributes, and one in which they do so only where that costs nothing.
+
+        There is none if no nest binds the draft's keys.
+        """
         free = self._search(draft, frozenset(), pairs)
-        assert free.loop is not None
-        together = {frozenset(pair) for path in paths(free.loop) for pair in combinations(path, 2)}
+        if free.loop is None:
+            return
+        together = {frozenset((a, path[-1])) for path in paths(free.loop) for a in path[:-1]}
         crossing = pairs - together
         kept = pairs - crossing
         first = Summand(1, free.loop, _differing(draft, kept))
@@ -93,9 +125,17 @@ class Sums:
                 if cost >= joined.cost or self.searched >= MAX_SEARCHED_PARTS:
                     return
                 more, terms = self.of(smaller, left)
-                cost += more
+                cost += more  # infinite, if it has no nest
                 summands += [replace(term, times=times * term.times) for term in terms]
             yield cost, _collected(summands)
+
+
+def _budget(size: int, drafts: int) -> float:
+    """Return how many parts of a query with so many attributes are searched, if so many drafts are planned together."""
+    if size <= FULLY_SEARCHED_ATTRIBUTES:
+        return inf
+    larger = size / FULLY_SEARCHED_ATTRIBUTES
+    return max(MIN_PARTS_OF_SEARCH, MAX_PARTS_OF_SEARCH / (larger**3 * drafts), MAX_PARTS_OF_DRAFT / larger**8)
 
 
 def sum_nests(draft: Draft) -> Draft:
@@ -103,10 +143,26 @@ def sum_nests(draft: Draft) -> Draft:
     return replace(draft, plan=plan_counts(([option], divisor) for option, divisor in restricted(draft))[0])
 
 
-def plan_counts(options: Iterable[tuple[Sequence[Draft], int]]) -> list[CountPlan]:
-    """Return the plans of counts that are added up and then divided: the drafts of the cheapest option, each by its nests."""
+def plan_counts(options: Iterable[tuple[Sequence[Draft], int]], drafts: int = 1) -> list[CountPlan]:
+    """Return the plans of counts that are added up and then divided: the drafts of the cheapest option, each by its nests.
+
+    So many drafts share what the search for nests may take.
+    """
+    cost, divisor, found = cheapest(options, Sums(drafts=drafts))
+    return [
+        CountPlan(draft.query, tuple(build_nest(s.loop, s.draft, s.times) for s in summands), divisor, cost / len(found))
+        for draft, summands in found
+    ]
+
+
+def cheapest(
+    options: Iterable[tuple[Sequence[Draft], int]], sums: Sums
+) -> tuple[float, int, list[tuple[Draft, tuple[Summand, ...]]]]:
+    """Return the cheapest option with its cost: what its counts are divided by, and each of its drafts with a sum.
+
+    It has no drafts if no option can be counted.
+    """
     best: tuple[float, int, list[tuple[Draft, tuple[Summand, ...]]]] = (inf, 1, [])
-    sums = Sums()
     for drafts, divisor in options:
         if best[2] and sums.searched >= MAX_SEARCHED_PARTS:
             break
@@ -115,13 +171,16 @@ def plan_counts(options: Iterable[tuple[Sequence[Draft], int]]) -> list[CountPla
             each, summands = sums.of(ready, frozenset(map(frozenset, apart(ready))))
             cost += each
             found.append((ready, summands))
-        # Estimates hardly see how much shorter lists are beyond a bound, so a restriction is kept where it costs nothing.
-        best = min(best, (cost * (1 + COST_OF_HALVING * log2(divisor)), divisor, found), key=lambda choice: choice[0])
-    _, divisor, found = best
-    return [
-        CountPlan(draft.query, tuple(build_nest(s.loop, s.draft, s.times) for s in summands), divisor)
-        for draft, summands in found
-    ]
+        best = min(best, (weighed(cost, divisor), divisor, found), key=lambda choice: choice[0])
+    return best
+
+
+def weighed(cost: float, divisor: int) -> float:
+    """Return the cost of a count that is divided afterwards.
+
+    Estimates hardly see how much shorter lists are beyond a bound, so a restriction is kept where it costs nothing.
+    """
+    return cost * (1 + COST_OF_HALVING * log2(divisor))
 
 
 def _discounted(loop: LoopChoice, draft: Draft, crossing: frozenset[Unequal], pairs: frozenset[Unequal]) -> LoopChoice | None:
@@ -132,7 +191,7 @@ def _discounted(loop: LoopChoice, draft: Draft, crossing: frozenset[Unequal], pa
     Attributes that are left out of one tail must be sure to differ from each other.
     """
     sure = pairs | apart_by_atoms(draft) | {frozenset(pair) for pair in ordered_pairs(draft.restrictions)}
-    tails = [leaf for leaf in _leaves(loop) if not leaf.weights]
+    tails = [leaf for leaf in _leaves(loop) if not leaf.weights and leaf.attribute not in draft.keys]
     order = {leaf.attribute: i for i, leaf in enumerate(tails)}
     taken: dict[str, frozenset[str]] = dict.fromkeys(order, frozenset())
     for pair in crossing:
@@ -164,8 +223,9 @@ def _satisfies(a: str, b: str, draft: Draft) -> bool:
     """Tell whether all that is asked of attribute b is asked of attribute a as well."""
     names = {name: name for name in draft.attributes} | {b: a}
     implied = (Restriction(*pair) for pair in ordered_pairs(draft.restrictions))
-    asked = {canonical(part, draft) for part in (*draft.parts, *implied)}
-    return all(canonical(part.renamed(names), draft) in asked for part in draft.parts if b in part.attributes)
+    ranks = ranks_of(draft)
+    asked = {canonical(part, draft, ranks) for part in (*draft.parts, *implied)}
+    return all(canonical(part.renamed(names), draft, ranks) in asked for part in draft.parts if b in part.attributes)
 
 
 def _differing(draft: Draft, pairs: frozenset[Unequal]) -> Draft:
@@ -198,9 +258,11 @@ def _merged(
 def _renamed(draft: Draft, names: dict[str, str]) -> Draft | None:
     """Return a draft with attributes merged, or None if it has no matches."""
     full = {a: names.get(a, a) for atom in draft.positive for a in atom.attributes}
-    merged = draft.with_parts(dict.fromkeys(canonical(part.renamed(full), draft) for part in draft.parts))
-    first = None if draft.first is None else canonical_atom(draft.first.renamed(full), draft)
-    merged = replace(merged, first=first, order=tuple(dict.fromkeys(full[a] for a in draft.order)))
+    ranks = ranks_of(draft)
+    merged = draft.with_parts(dict.fromkeys(canonical(part.renamed(full), draft, ranks) for part in draft.parts))
+    first = None if draft.first is None else canonical_atom(draft.first.renamed(full), draft, ranks)
+    keys = tuple(full[key] for key in draft.keys)
+    merged = replace(merged, first=first, order=tuple(dict.fromkeys(full[a] for a in draft.order)), keys=keys)
     return None if _is_impossible(merged) else drop_implied(add_shortcuts(merged))
 
 
@@ -210,7 +272,7 @@ def _is_impossible(draft: Draft) -> bool:
     return (
         any(draft.statistics.relation(a).loops == 0 and draft.statistics.relation(a).arity == 2 for a in loops)
         or any(smaller == larger for smaller, larger in ordered_pairs(draft.restrictions))
-        or any(f.left == f.right and f.keeps_apart for f in draft.filters)
+        or any(isinstance(f, Comparison) and f.left == f.right and f.keeps_apart for f in draft.filters)
         or any(replace(atom, negated=False) in draft.atoms for atom in draft.atoms if atom.negated)
     )
 

@@ -8,12 +8,15 @@ Two things keep a nest from doing work twice. A loop that depends only on the at
 for each code of that attribute. And a counter eliminates attributes: while the attributes around it stay bound, counter(v)
 adds up the ways in which a value v is reached; then a single loop over v multiplies counters, however many ways there are
 (the paper's diamond is two counters).
+
+Queries that are added up may begin alike, as paths of several lengths do. Then their plans are a tree: loops that go on `apart`
+are added, not multiplied, and a query's matches are complete where it ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bigjoin.query.plan import Extender, Plan, Restriction, Seed, Step
 from bigjoin.query.query import Query
@@ -34,6 +37,10 @@ class Loop:
     cached: bool = False
     discount: int = 0
     """How many values to subtract from the count: those that attributes of loops side by side with this one always take."""
+    apart: tuple[Loop, ...] = ()
+    """In a tree of plans: the loops with which queries that share this one go on, each for itself."""
+    ends: tuple[int, ...] = ()
+    """In a tree of plans: the numbers of the queries whose matches are complete here."""
 
     @property
     def attribute(self) -> str:
@@ -44,7 +51,7 @@ class Loop:
         yield self
         for counter in self.counters:
             yield from counter.spine.walk()
-        for loop in self.inner:
+        for loop in (*self.inner, *self.apart):
             yield from loop.walk()
 
 
@@ -69,6 +76,11 @@ class Nest:
     attributes: tuple[str, ...]
 
     @property
+    def is_tree(self) -> bool:
+        """Whether it is a tree of plans."""
+        return any(loop.ends for loop in self.root.walk())
+
+    @property
     def tails(self) -> tuple[str, ...]:
         """The attributes of the innermost loops of a chain that ends in loops side by side: factorized, they are lists."""
         loop = self.root
@@ -89,12 +101,32 @@ class CountPlan:
     terms: tuple[Nest, ...]
     divisor: int = 1
 
+    cost: float = field(default=0.0, compare=False)
+    """Values that it is expected to look at."""
+
     def __str__(self) -> str:
         lines = []
         for term in self.terms:
             times = {1: "+", -1: "-"}.get(term.times, f"{term.times:+d} times")
             lines += [f"{times} the sum" if len(self.terms) > 1 or term.times != 1 else "the sum", *_lines(term.root, 1)]
         return "\n".join(lines + ([f"divided by {self.divisor}"] if self.divisor > 1 else []))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTree:
+    """Plans of queries that are added up, as one nest: the steps with which several of them begin are taken once."""
+
+    queries: tuple[Query, ...]
+    nest: Nest
+    orders: tuple[tuple[str, ...], ...]
+    """For each query its attributes in the order of its plan; along the nest, they may have names of other queries."""
+    scope: Query
+    """All atoms, with the attributes of the nest."""
+    cost: float = field(default=0.0, compare=False)
+    """Values that it is expected to look at."""
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self.nest.root, 0))
 
 
 def nest_of(plan: Plan) -> Nest:
@@ -138,9 +170,10 @@ def _lines(loop: Loop, depth: int) -> list[str]:
     kept = ", kept for each value" if loop.cached else ""
     kept += f", but for {loop.discount} that are taken" if loop.discount else ""
     into = f", added to counter{loop.collects}({loop.attribute})" if loop.collects is not None else ""
+    into += f": the matches of part {' and '.join(str(end + 1) for end in loop.ends)}" if loop.ends else ""
     lines = [f"{indent}over {loop.attribute}: {', '.join(map(str, parts)) or 'all values'}{kept}{into}"]
     for counter in loop.counters:
         lines += [f"{indent}  counter{counter.number}({counter.attribute}) is the sum", *_lines(counter.spine, depth + 2)]
-    for inner in loop.inner:
+    for inner in (*loop.inner, *loop.apart):
         lines += _lines(inner, depth + 1)
     return lines

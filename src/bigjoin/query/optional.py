@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import product
 
 from bigjoin.errors import QueryError
-from bigjoin.query.query import Atom, Query
-from bigjoin.query.terms import attribute_of
+from bigjoin.query.expressions import attributes_of
+from bigjoin.query.query import Atom, Comparison, Query
 
 MAX_OPTIONAL_ATOMS = 6
 """Each optional atom doubles the number of queries."""
@@ -36,7 +36,7 @@ def branches(query: Query) -> tuple[Query, ...]:
 def with_bound_head(query: Query) -> Query:
     """Return a query whose head lists only what its atoms bind, or else some attribute, so that it is not empty."""
     bound = query.bound
-    kept = [i for i, term in enumerate(query.head) if attribute_of(term) in bound]
+    kept = [i for i, term in enumerate(query.head) if bound.issuperset(attributes_of(term))]
     if query.head and not kept:
         return replace(query, head=query.attributes[:1], names=())
     names = tuple(query.names[i] for i in kept) if query.names else ()
@@ -74,6 +74,8 @@ def _check(query: Query) -> None:
             if other.negated and (denied := sorted(own & set(other.attributes))):
                 raise QueryError(f"'{other}' is about {denied[0]!r}, which may be NULL", other.span)
         for comparison in query.filters:
-            in_atom = comparison.is_constant  # a constant argument of the atom, if its attribute is ours
+            in_atom = (
+                isinstance(comparison, Comparison) and comparison.is_constant
+            )  # a constant argument of the atom, if its attribute is ours
             if compared := [a for a in comparison.attributes if a in own and not (in_atom and a.startswith("_"))]:
                 raise QueryError(f"'{comparison}' compares {compared[0]!r}, which may be NULL", comparison.span)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bigjoin.query.query import Atom, Comparison, Query
+from bigjoin.query.query import Atom, Query, QueryFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,26 @@ class Restriction:
         """Return the restriction with its attributes replaced."""
         return Restriction(names[self.smaller], names[self.larger])
 
+    def canonical(self) -> Restriction:
+        """Return the one form that equal restrictions share: itself."""
+        return self
+
     def __str__(self) -> str:
         return f"code({self.smaller}) < code({self.larger})"
 
 
 def ordered_pairs(restrictions: Iterable[Restriction]) -> set[tuple[str, str]]:
     """Return every (smaller, larger) that the restrictions say or imply."""
-    pairs = {(r.smaller, r.larger) for r in restrictions}
-    while new := {(a, d) for a, b in pairs for c, d in pairs if b == c} - pairs:
-        pairs |= new
+    above: dict[str, set[str]] = {}
+    for r in restrictions:
+        above.setdefault(r.smaller, set()).add(r.larger)
+    pairs = set()
+    for smaller, direct in above.items():
+        found, new = set[str](), direct
+        while new:
+            found |= new
+            new = set[str]().union(*(above.get(a, ()) for a in new)) - found
+        pairs |= {(smaller, larger) for larger in found}
     return pairs
 
 
@@ -77,7 +88,7 @@ class Seed:
     extender: Extender
     restrictions: tuple[Restriction, ...] = ()
     checks: tuple[Extender, ...] = ()
-    filters: tuple[Comparison, ...] = ()
+    filters: tuple[QueryFilter, ...] = ()
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -97,7 +108,7 @@ class Step:
     excluders: tuple[Extender, ...] = ()
     restrictions: tuple[Restriction, ...] = ()
     checks: tuple[Extender, ...] = ()
-    filters: tuple[Comparison, ...] = ()
+    filters: tuple[QueryFilter, ...] = ()
 
     @property
     def lists(self) -> tuple[Extender, ...]:

@@ -1,4 +1,4 @@
-"""Spell out what a pattern leaves open until the source is known: its relations, directions, rows, and what has to differ.
+"""Spell out what a query leaves open until the source is known: lengths of paths, relations, directions, rows, what differs.
 
 A relationship of a pattern may be of several relations, or stand in either direction. Then the query is a sum of queries, one
 for each choice, as with optional atoms. Where a relation keeps the rows of its source each row matches, else each pair.
@@ -14,10 +14,14 @@ from itertools import combinations, count, product
 from math import prod
 
 from bigjoin.errors import QueryError
-from bigjoin.query.operators import NOT_EQUAL
+from bigjoin.query.decide_tests import filters_of, never, with_tests_decided
+from bigjoin.query.expressions import Call, Expression, mapped
+from bigjoin.query.operators import EQUAL, NOT_EQUAL
 from bigjoin.query.optional import denied, with_bound_head
-from bigjoin.query.query import Atom, Comparison, Query
+from bigjoin.query.paths import lengthened
+from bigjoin.query.query import Atom, Comparison, Predicate, Query, QueryFilter
 from bigjoin.query.statistics import VERTEX, RelationStatistics, Statistics
+from bigjoin.query.terms import Constant
 
 MAX_CHOICES = 256
 """Queries that a pattern may be the sum of."""
@@ -25,18 +29,38 @@ MAX_CHOICES = 256
 _Reading = tuple[Atom, ...]
 """The atoms that one reading of an atom consists of: several, if it is negated."""
 
+_Types = dict[str, tuple[str, bool]]
+"""The relation of each attribute that names a relationship, and whether that is its type."""
+
 
 def spelled_out(query: Query, statistics: Statistics) -> tuple[Query, ...]:
-    """Return queries without patterns whose matches are disjoint and together are those of the query."""
-    if all(atom.pattern is None for atom in query.atoms):
-        return (query,)
-    readings = [list(_readings(atom, query, statistics)) for atom in query.atoms]
-    if (choices := prod(map(len, readings))) > MAX_CHOICES:
+    """Return queries without paths and patterns whose matches are disjoint and together are those of the query."""
+    decided = with_tests_decided(query)
+    plain = [each for one in decided for each in lengthened(one, lambda atom: _keeps_rows(atom, statistics))]
+    readings = [[list(_readings(atom, each, statistics)) for atom in each.atoms] for each in plain]
+    if (choices := sum(prod(map(len, each)) for each in readings)) > MAX_CHOICES:
         hint = "give relationships a type and a direction, or ask an undirected graph (--undirected)"
         message = f"relationships in either direction, or of several types, make this query a sum of {choices:,} queries"
         raise QueryError(f"{message}; at most {MAX_CHOICES} are planned", hint=hint)
+    return tuple(read for each in zip(plain, readings, strict=True) for read in _read_all(*each, statistics))
+
+
+def _read_all(query: Query, readings: list[list[_Reading]], statistics: Statistics) -> Iterator[Query]:
+    """Give the queries that the readings of a query's atoms make."""
+    if all(atom.pattern is None for atom in query.atoms):
+        yield query
+        return
     chosen = [choice for choice in product(*readings) if _is_one_relation_a_row(choice)]
-    return tuple(_read(query, choice, statistics) for choice in chosen or [next(product(*readings))])
+    yield from (_read(query, choice, statistics) for choice in chosen or [next(product(*readings))])
+
+
+def _keeps_rows(atom: Atom, statistics: Statistics) -> bool:
+    """Tell whether the edges of an atom have ids: those of all relations that it may be read from, as far as they are known."""
+    relations = [atom.relation]
+    if atom.pattern is not None:
+        relations = list(atom.pattern.relations) or edge_relations(statistics) or relations
+    known = [statistics.relations.get(name) for name in relations]
+    return all(relation is None or relation.rows is not None for relation in known)
 
 
 def refuse_rows_of_several(shared: Iterable[str], query: Query, statistics: Statistics) -> None:
@@ -51,7 +75,8 @@ def refuse_rows_of_several(shared: Iterable[str], query: Query, statistics: Stat
 def _is_one_relation_a_row(choice: tuple[_Reading, ...]) -> bool:
     """Tell whether every row is read from one relation: relationships that have one name are one."""
     relations: dict[str, str] = {}
-    rows = (read for reading in choice for read in reading if len(read.attributes) > 2 and read.pattern is not None)
+    reads = (read for reading in choice for read in reading if read.pattern is not None and not read.negated)
+    rows = (read for read in reads if len(read.attributes) > 2)
     return all(relations.setdefault(read.attributes[2], read.relation) == read.relation for read in rows)
 
 
@@ -100,6 +125,8 @@ def _read(query: Query, readings: tuple[_Reading, ...], statistics: Statistics) 
     filters = list(query.filters)
     rows: dict[str, str] = {}
     """The relation of each attribute that is a row."""
+    named = [read for reading in readings for read in reading if len(read.attributes) > 2]
+    types = {read.attributes[2]: (read.relation, _says_type(read, statistics)) for read in named}
     dropped: set[str] = set()
     of_clause: dict[int, list[tuple[Atom, bool]]] = {}
     for atom, reading in zip(query.atoms, readings, strict=True):
@@ -129,20 +156,51 @@ def _read(query: Query, readings: tuple[_Reading, ...], statistics: Statistics) 
                 hint = "give both of them a type, or write them in two MATCH clauses"
                 both = f"{one.relation!r} and {other.relation!r}"
                 raise QueryError(f"these have to differ, and {both} may share relationships", other.span, hint)
-    decided = tuple(f for comparison in filters for f in _decided(comparison, rows, query))
+    decided = tuple(f for given in filters for f in _decided(given, rows, types, query))
     spelled = replace(query, atoms=tuple(atoms), filters=decided)
     kept = [i for i, term in enumerate(query.head) if not (isinstance(term, str) and term in dropped)]
-    names = tuple(query.names[i] for i in kept) if query.names else ()
-    return with_bound_head(replace(spelled, head=tuple(query.head[i] for i in kept), names=names))
+    head = tuple(_with_rows_decided(query.head[i], rows, types) for i in kept)
+    names = tuple(query.columns[i] for i in kept) if query.names or head != tuple(query.head[i] for i in kept) else ()
+    return with_bound_head(replace(spelled, head=head, names=names))
 
 
-def _decided(comparison: Comparison, rows: dict[str, str], query: Query) -> Iterator[Comparison]:
-    """Give a comparison; of rows of two relations, which are never equal, nothing or what never holds."""
-    relations = {rows.get(str(side)) for side in (comparison.left, comparison.right)}
-    if comparison.properties or comparison.also or None in relations or len(relations) < 2 or not comparison.operator.symmetric:
-        yield comparison
-    elif comparison.operator.reflexive:
-        yield Comparison(query.attributes[0], NOT_EQUAL.text, query.attributes[0], span=comparison.span)
+def _decided(given: QueryFilter, rows: dict[str, str], types: _Types, query: Query) -> Iterator[QueryFilter]:
+    """Give a filter; of rows of two relations, which are never equal, nothing or what never holds."""
+    if isinstance(given, Predicate):
+        expression = _with_rows_decided(given.expression, rows, types)
+        left = (given,) if expression == given.expression else filters_of(expression, given, query)
+        yield from (never(query),) if left is None else left
+        return
+    relations = {rows.get(str(side)) for side in (given.left, given.right)}
+    if given.properties or given.also or None in relations or len(relations) < 2 or not given.operator.symmetric:
+        yield given
+    elif given.operator.reflexive:
+        yield replace(never(query), span=given.span)
+
+
+def _says_type(atom: Atom, statistics: Statistics) -> bool:
+    """Tell whether the relation of a relationship is its type: `edge` is not if there are others, which divide it by type."""
+    others = (name for name, r in statistics.relations.items() if r.arity == 2 and not r.materialized and name != atom.relation)
+    return bool(atom.pattern is not None and atom.pattern.relations) or atom.relation != "edge" or not any(others)
+
+
+def _with_rows_decided(expression: Expression, rows: dict[str, str], types: _Types) -> Expression:
+    """Return an expression in which the types of relationships, and whether rows of two relations are equal, are known."""
+
+    def change(part: Expression) -> Expression:
+        match part:
+            case Call("type" | "relation" as what, (str() as row,)) if row in types:
+                relation, is_said = types[row]
+                if what == "type" and not is_said:
+                    hint = "give it a type, or write the property that holds its type"
+                    raise QueryError(f"the type of {row!r} is not known: it is a row of {relation!r}", part.span, hint)
+                return Constant(relation)
+            case Call(EQUAL.text | NOT_EQUAL.text as operator, (str() as one, str() as other)):
+                both = rows.get(one), rows.get(other)
+                return part if None in both or both[0] == both[1] else Constant(operator == NOT_EQUAL.text)
+        return part
+
+    return mapped(expression, change)
 
 
 def _rowwise(atom: Atom, relation: RelationStatistics, fresh: Iterator[str]) -> Atom:
@@ -154,7 +212,7 @@ def _rowwise(atom: Atom, relation: RelationStatistics, fresh: Iterator[str]) -> 
     return atom if len(atom.attributes) > 2 or atom.negated else replace(atom, attributes=(*atom.attributes, next(fresh)))
 
 
-def _apart(atoms: list[Atom], filters: list[Comparison], statistics: Statistics) -> set[frozenset[str]]:
+def _apart(atoms: list[Atom], filters: list[QueryFilter], statistics: Statistics) -> set[frozenset[str]]:
     """Return the pairs of attributes that are sure to differ."""
     found = {frozenset(f.attributes) for f in filters if f.keeps_apart}
     for atom in atoms:

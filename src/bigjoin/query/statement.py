@@ -7,15 +7,20 @@ finds, sort and cut. What lies beyond a query is done with the rows of queries, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
+from bigjoin.errors import QueryError
+from bigjoin.query.expressions import Expression
+from bigjoin.query.grouping import Grouping
 from bigjoin.query.query import Query
-from bigjoin.query.terms import Term
 
-Language = Literal["name", "rule", "motif", "cypher"]
+MAX_LIMIT = 2**31 - 1
+"""Rows that Spark can be asked to keep or to leave out."""
+
+Language = Literal["name", "rule", "motif", "cypher", "sql"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,11 @@ class QueryBlock:
     constants: tuple[tuple[str, str | int], ...] = ()
     """Further columns that have one value, by name."""
 
+    def in_zone(self, zone: str) -> QueryBlock:
+        """Return the block with another time zone."""
+        inner = tuple(replace(sub, block=sub.block.in_zone(zone)) for sub in self.subpatterns)
+        return replace(self, query=replace(self.query, zone=zone), subpatterns=inner)
+
     def walk(self) -> Iterator[QueryBlock]:
         """Give the block, and those of its subpatterns."""
         yield self
@@ -68,6 +78,28 @@ class SortKey:
 
     column: str
     descending: bool = False
+    nulls_first: bool | None = None
+    """Where NULLs are; None as in openCypher, where NULL is larger than anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowStage:
+    """What becomes of rows before the last clause of a text sees them: they are computed, grouped, sorted, cut and filtered."""
+
+    columns: tuple[tuple[str, Expression], ...] = ()
+    """What is computed of each row, by name; if empty, rows stay as they are."""
+    grouping: Grouping | None = None
+    deduplicate: bool = False
+    order: tuple[SortKey, ...] = ()
+    skip: int = 0
+    limit: int | None = None
+    where: Expression | None = None
+    """What is true of the rows that are left in the end."""
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether there are as many rows after it as before."""
+        return not (self.grouping or self.deduplicate or self.skip or self.where is not None) and self.limit is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +110,7 @@ class Statement:
     text: str
     blocks: tuple[QueryBlock, ...]
     """Their rows are added up."""
-    head: tuple[Term, ...] = ()
+    head: tuple[Expression, ...] = ()
     """What the columns of the result are, if a block has subpatterns: some of its terms may be theirs."""
     names: tuple[str, ...] = ()
     """What the terms of the head are called."""
@@ -90,11 +122,29 @@ class Statement:
     count_column: str | None = None
     """The name of the only column, if the result is one row with the number of rows."""
     deduplicate: bool = False
+    grouping: Grouping | None = None
+    """How the rows are grouped, if they are: the heads of the blocks then have its keys and what it aggregates."""
+    before: tuple[RowStage, ...] = ()
+    """What becomes of the rows of the blocks before all this."""
+    unread: Any = field(default=None, repr=False)
+    """A SELECT, if it is not known yet which tables and columns there are: it has no blocks until a source reads it."""
+
+    def __post_init__(self) -> None:
+        for name, rows in (("SKIP or OFFSET", self.skip), ("LIMIT", self.limit or 0)):
+            if rows > MAX_LIMIT:
+                raise QueryError(f"{name} is {rows}, and can be {MAX_LIMIT} at most")
 
     @classmethod
     def of(cls, query: Query, language: Language = "rule", text: str = "") -> Statement:
         """Return the statement that asks for the rows of one query."""
         return cls(language, text or str(query), (QueryBlock(query),))
+
+    def in_zone(self, zone: Callable[[], str]) -> Statement:
+        """Return the statement with the time zone of its session, which is asked for if it matters."""
+        if not any(block.query.filters or block.query.computes for block in self.everything):
+            return self
+        name = zone()
+        return self if name == "UTC" else replace(self, blocks=tuple(block.in_zone(name) for block in self.blocks))
 
     @property
     def query(self) -> Query:
@@ -103,7 +153,7 @@ class Statement:
 
     @property
     def name(self) -> str:
-        return self.query.name
+        return self.query.name if self.blocks else self.language
 
     @property
     def has_structs(self) -> bool:
@@ -120,10 +170,14 @@ class Statement:
         """What it asks for beyond the matches of one query, named as in its language; None if nothing."""
         subpatterns = {sub.kind for block in self.blocks for sub in block.subpatterns}
         for name, is_there in (
-            ("ORDER BY", bool(self.order) and self.language == "cypher"),
+            ("a SELECT", self.unread is not None),
+            ("WITH", any(not stage.keeps_rows for stage in self.before)),
+            ("an aggregate", self.grouping is not None),
+            ("ORDER BY", bool(self.order) and self.language != "motif"),
             ("LIMIT", self.limit is not None),
             ("SKIP", bool(self.skip)),
             ("count(*)", self.count_column is not None),
+            ("a column that is computed from what may be missing", bool(self.before)),
             ("this OPTIONAL MATCH", "optional" in subpatterns),
             ("a condition of several relationships", bool(subpatterns)),
             ("a pattern of several lengths or directions", len(self.blocks) > 1),
@@ -136,13 +190,16 @@ class Statement:
     def is_query(self) -> bool:
         """Whether its rows are those of one query as the join finds them, up to a limit."""
         block = self.blocks[0]
-        shaped = block.elements or block.constants or self.order or self.skip or self.count_column
-        return len(self.blocks) == 1 and not block.subpatterns and not shaped
+        shaped = block.elements or block.constants or self.order or self.skip or self.count_column or self.grouping
+        changed = self.before or self.deduplicate
+        narrowed = self.columns and self.columns != block.query.columns
+        return len(self.blocks) == 1 and not block.subpatterns and not (shaped or changed or narrowed)
 
     @property
     def counts_as_queries(self) -> bool:
         """Whether the number of its rows follows from the numbers of matches of its queries."""
-        return not any(block.subpatterns for block in self.blocks)
+        changed = self.grouping or self.deduplicate or not all(stage.keeps_rows for stage in self.before)
+        return not changed and not any(block.subpatterns for block in self.blocks)
 
     def cut(self, rows: int) -> int:
         """Return how many of so many rows are left after SKIP and LIMIT; those of a count(*) are about its one row."""

@@ -29,6 +29,10 @@ class ListStatistics:
     longest: int
 
 
+MIN_TYPICAL_LENGTH = 48
+MIN_SHARED_VALUES = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """The join that a materialised relation stores: its tuples are all bindings of the head that satisfy the atoms."""
@@ -62,6 +66,8 @@ class RelationStatistics:
     """Whether it stores the result of a query over the other relations."""
     definition: Definition | None = None
     """That query, if plans can make use of it."""
+    given: bool = False
+    """Whether it belongs to one question: seeds. It is small, it may hold ids that its domain lacks, and it never changes."""
 
     @property
     def arity(self) -> int:
@@ -76,6 +82,8 @@ class Statistics:
     domains: Mapping[str, int]
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By domain: the names of its properties, and their Arrow types as text."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """By domain: the Arrow type of its ids, as text; absent if it is not known."""
 
     def relation(self, atom: Atom) -> RelationStatistics:
         """Return the statistics of an atom's relation, or of its view, which can be made in any column order."""
@@ -163,3 +171,10 @@ def _assumed_catalogue(orders: tuple[int, ...]) -> dict[str, float]:
         for places in product(*ends, *[orders] * (width - len(ends))):
             found[".".join([name, *map(str, places)])] = average
     return found
+
+
+def has_dense_lists(relation: RelationStatistics, columns: tuple[int, ...]) -> bool:
+    """Tell whether lists, of the last column by those before it, are long and share much, so that sets of bits are faster."""
+    lengths = [lists.typical for order, lists in relation.lists.items() if order[: len(columns)] == columns]
+    shared = [size for name, size in relation.catalogue.items() if name.startswith("shared.")]
+    return max(lengths, default=0.0) >= MIN_TYPICAL_LENGTH and max(shared, default=0.0) >= MIN_SHARED_VALUES

@@ -12,17 +12,15 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
-from bigjoin.dataflow.forecast import forecast
-from bigjoin.dataflow.heavy import find_heavy
 from bigjoin.defaults import StrategyName
-from bigjoin.index.directory import Index
-from bigjoin.joins.bind import bind
+from bigjoin.index.overlay import AskedIndex
 from bigjoin.query.plan import Plan
-from bigjoin.spark.job import worker_count
 from bigjoin.spark.session import parallelism
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 INDICES_PER_MEMORY = 2
 """The whole index is mapped by every task if it would fit into the memory this many times."""
@@ -37,7 +35,7 @@ _UNIT_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 <
 
 
 def choose(
-    spark: SparkSession | None, index: Index, plan: Callable[[], Plan], workers: int | None = None
+    spark: SparkSession | None, index: AskedIndex, plan: Callable[[], Plan], workers: int | None = None
 ) -> tuple[StrategyName, str]:
     """Return the strategy for a plan over an index, and the reason; `plan` is called only if skew matters."""
     memory, whose = _memory(spark)
@@ -45,13 +43,19 @@ def choose(
     sizes = f"the index has {_shown(size)}, {whose} {_shown(memory)}"
     if size * INDICES_PER_MEMORY <= memory:
         return "shared", f"{sizes}: every task maps all of it"
+    from bigjoin.spark.job import worker_count
+
     many = worker_count(index, workers, parallelism(spark) if spark is not None else os.cpu_count() or 1)
     strategy, why = by_skew(plan(), index, many)
     return strategy, f"{sizes}; {why}"
 
 
-def by_skew(plan: Plan, index: Index, workers: int) -> tuple[StrategyName, str]:
+def by_skew(plan: Plan, index: AskedIndex, workers: int) -> tuple[StrategyName, str]:
     """Return the strategy for an index that is dealt out to workers, and the reason."""
+    from bigjoin.dataflow.forecast import forecast
+    from bigjoin.dataflow.heavy import find_heavy
+    from bigjoin.joins.bind import bind
+
     bound = bind(plan, index)
     plain, spread = forecast(bound, workers), forecast(bound, workers, find_heavy(bound, workers))
     costs: dict[StrategyName, float] = {

@@ -8,6 +8,7 @@ order its rows arrive.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,9 +23,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from bigjoin.dataflow.schedule import Round
 from bigjoin.errors import BigjoinError
 from bigjoin.joins.dataflow_primitive import Tally
+from bigjoin.quota import Quota, quota, within
 from bigjoin.spark.job import Job
+from bigjoin.spark.own_session import own_session
 from bigjoin.spark.receipts import Receipt, TaskOutput, failure
-from bigjoin.spark.session import OWN_SESSION
 from bigjoin.spark.tasks import TaskError, encode, freeze_modules, run_numbered
 
 RECEIPT = -1
@@ -37,6 +39,10 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
     "spark.sql.adaptive.enabled": "false",
 }
+
+_exchanging: dict[SparkSession, tuple[int, dict[str, str | None]]] = {}
+"""Sessions in which exchanges run now: how many, and the settings before, which the last of them restores."""
+_setting = threading.Lock()
 
 ROW = pa.schema(
     [("task", pa.int32()), ("source", pa.int32()), ("sequence", pa.int64()), ("visit", pa.int32()), ("payload", pa.binary())]
@@ -108,6 +114,7 @@ class RoundTask(ABC):
                 if visit == RECEIPT:
                     self._earlier.append(payload.as_py())
                 else:
+                    quota().check()
                     yield Arrival(source, sequence, visit, payload.as_buffer(), batch.nbytes)
 
     def _sent(self, rows: Iterator[Sequence[Row]]) -> Iterator[pa.RecordBatch]:
@@ -115,6 +122,7 @@ class RoundTask(ABC):
         report: Receipt | TaskError
         try:
             for some in rows:
+                quota().check()
                 self.bytes += sum(len(row[-1]) for row in some)
                 yield batch_of(some)
             self.output.close()
@@ -148,32 +156,44 @@ def exchange(
 
 
 def _frozen(stage: Stage) -> Stage:
+    numbers = quota().numbers
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_modules()
-        yield from stage(batches)
+        with within(Quota(*numbers)):
+            yield from stage(batches)
 
     return run
 
 
 @contextmanager
 def exchanging(spark: SparkSession) -> Iterator[SparkSession]:
-    """Give a session for exchanges on the same cluster, and leave the user's settings unchanged.
+    """Give a session for exchanges on the same cluster, and leave its settings as they were.
 
     Blocks are large rows, so Spark has to limit what it passes to a task at once by bytes. And replanning after each exchange
     would only cost time, as there is nothing to adapt.
     """
-    if "connect" not in type(spark).__module__:
-        session = spark if spark.conf.get(OWN_SESSION, None) else spark.newSession()
-        for name, value in _SETTINGS.items():
-            session.conf.set(name, value)
+    with own_session(spark) as session, _settings_for_blocks(session):
         yield session
-        return
-    # On Spark Connect, a new session would lack the files and packages that the user has sent to the server.
-    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
-    try:
+
+
+@contextmanager
+def _settings_for_blocks(spark: SparkSession) -> Iterator[None]:
+    """Change the settings of a session until the last of its exchanges has ended: on Spark Connect, queries share one."""
+    with _setting:
+        many, before = _exchanging.get(spark, (0, {}))
+        if not many:
+            before = {name: spark.conf.get(name, None) for name in _SETTINGS}
         for name, value in _SETTINGS.items():
             spark.conf.set(name, value)
-        yield spark
+        _exchanging[spark] = (many + 1, before)
+    try:
+        yield
     finally:
-        for name, old in before.items():
-            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+        with _setting:
+            many, before = _exchanging.pop(spark)
+            if many > 1:
+                _exchanging[spark] = (many - 1, before)
+            else:
+                for name, old in before.items():
+                    spark.conf.unset(name) if old is None else spark.conf.set(name, old)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JNetworkError
-
 from bigjoin import errors
-from bigjoin.errors import BigjoinError, LostError
+from bigjoin.errors import BigjoinError, LostError, QueryError
 
 _OURS = re.compile(r"^bigjoin\.errors\.(\w+): (.+?)(?=\n\s*\n|\n\t|\n SQLSTATE|\Z)", re.MULTILINE | re.DOTALL)
 _WORKER = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure")
@@ -42,6 +41,8 @@ def with_plain_errors() -> Iterator[None]:
 
 def plain_error(error: BaseException) -> BigjoinError | None:
     """Return the BigjoinError that an error from Spark stands for: one that a task raised, or a lost process."""
+    if isinstance(error, RecursionError):
+        return QueryError("this query is nested too deeply: use fewer parentheses, or shorter chains of operators")
     said = str(error)
     if ours := _OURS.findall(said):
         name, message = ours[-1]  # the error raised last is the one for the user
@@ -57,6 +58,10 @@ def plain_error(error: BaseException) -> BigjoinError | None:
 
 def _is_lost_jvm(error: BaseException | None) -> bool:
     """Tell whether py4j could not reach the JVM, which shows as one of several errors in a chain."""
+    if "py4j" not in sys.modules:
+        return False
+    from py4j.protocol import Py4JNetworkError
+
     while error is not None:
         if isinstance(error, Py4JNetworkError):
             return True

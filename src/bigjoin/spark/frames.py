@@ -5,18 +5,30 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from bigjoin.spark.matches import write_batches
-from bigjoin.spark.strategy import PartFile
+from bigjoin.local.matches import PartFile, write_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the columns of frames in Arrow's types; times with a zone are in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # before Spark 4.3, times are in UTC without being asked
+        return to_arrow_schema(schema)
 
 
 def write_frame(frame: DataFrame, folder: Path, suffix: str) -> tuple[list[PartFile], pa.Schema]:
     """Write the rows of a frame to files in a folder; return the files with their rows, and the columns."""
-    columns, where = to_arrow_schema(frame.schema), folder.absolute()
+    columns, where = arrow_schema(frame.schema), folder.absolute()
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         file = where / f"part-{uuid.uuid4().hex}{suffix}"

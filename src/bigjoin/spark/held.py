@@ -8,17 +8,22 @@ process ends. A small result is part of its frame instead, and needs no files.
 from __future__ import annotations
 
 import shutil
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakSet
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MAX_UNNOTED_BYTES = 16 << 30
 """Bytes of results beyond which a warning says how to free them."""
+
+_changing = threading.Lock()
+"""Held while a list of folders, or the set of all such lists, changes or is looked through."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +43,8 @@ class Held:
     def __init__(self) -> None:
         self._folders: list[_Folder] = []
         self._noted = False
-        self._all.add(self)
+        with _changing:
+            self._all.add(self)
 
     def __enter__(self) -> Held:
         return self
@@ -49,15 +55,21 @@ class Held:
     @property
     def bytes(self) -> int:
         """How many bytes on disk are kept."""
-        return sum(folder.bytes for folder in self._folders)
+        return sum(folder.bytes for folder in list(self._folders))
 
     def add(self, folder: Path, spark: SparkSession) -> None:
         """Keep a folder, and remove what is kept for sessions that have ended."""
-        for held in list(self._all):
-            held.free([folder.session for folder in held._folders if folder.session is not spark and has_ended(folder.session)])
-        self._folders.append(_Folder(folder, spark, sum(file.stat().st_size for file in folder.iterdir())))
-        if not self._noted and self.bytes > MAX_UNNOTED_BYTES:
-            self._noted = True
+        with _changing:
+            kept = [(held, one.session) for held in self._all for one in held._folders if one.session is not spark]
+        for held, session in kept:
+            if has_ended(session):
+                held.free([session])
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        with _changing:
+            self._folders.append(_Folder(folder, spark, size))
+            is_much = not self._noted and self.bytes > MAX_UNNOTED_BYTES
+            self._noted = self._noted or is_much
+        if is_much:
             warnings.warn(
                 f"results of find hold {self.bytes >> 30} GB of scratch files until the graph is closed: close() it, or "
                 "write() results to files of your own",
@@ -66,10 +78,11 @@ class Held:
 
     def free(self, sessions: Sequence[SparkSession] | None = None) -> None:
         """Remove the files that some sessions read, or all files; frames that need them can no longer be read."""
-        for folder in list(self._folders):
-            if sessions is None or folder.session in sessions:
-                shutil.rmtree(folder.path, ignore_errors=True)
-                self._folders.remove(folder)
+        with _changing:
+            freed = [folder for folder in self._folders if sessions is None or folder.session in sessions]
+            self._folders = [folder for folder in self._folders if folder not in freed]
+        for folder in freed:
+            shutil.rmtree(folder.path, ignore_errors=True)
 
 
 def has_ended(spark: SparkSession) -> bool:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from bigjoin.dataflow.heavy import Heavy, HeavyItinerary
-from bigjoin.defaults import WORKERS_PER_CORE
+from bigjoin.defaults import MAX_WORKERS, WORKERS_PER_CORE
 from bigjoin.errors import BigjoinError
-from bigjoin.index.directory import Index
+from bigjoin.index.overlay import AskedIndex
 from bigjoin.index.phase import Phase
 from bigjoin.joins.bind import BoundPlan, bind
 from bigjoin.joins.changes import Signed, with_change
 from bigjoin.joins.itinerary import Itinerary
+from bigjoin.local.matches import schema_of
 from bigjoin.query.plan import Plan
-from bigjoin.spark.matches import schema_of
 
-MAX_WORKERS = 1 << 20
+MAX_BOUND_PLANS = 8
+"""Jobs whose bound plan a process keeps: tasks of several queries take turns in it."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Job:
     """A plan over an index, and the workers and tasks that execute it."""
 
     plan: Plan
-    index: Index | Phase
+    index: AskedIndex | Phase
     workers: int
     tasks: int
     batch_size: int
@@ -37,6 +39,10 @@ class Job:
     """How matches are reported, for the plan of a delta query."""
     heavy: Heavy | None = None
     """The keys that are dealt out over all workers, if any."""
+    max_rows: int | None = None
+    """How many matches there may be; more are an error."""
+    sample: tuple[int, int] | None = None
+    """If only a sample of the matches is written: its size, and the salt of the hashes that decide."""
     streams: bool = False
     """Whether matches are read as they are found, so that a round has to find a limited number of them."""
     folder: str = ""
@@ -46,10 +52,14 @@ class Job:
     @property
     def bound(self) -> BoundPlan:
         """The plan bound to the index; each process binds it once."""
-        if self.name not in _bound:
-            _bound.clear()
-            _bound[self.name] = bind(self.plan, self.index)
-        return _bound[self.name]
+        if (known := _bound.get(self.name)) is not None:
+            return known
+        found = bind(self.plan, self.index)
+        with _binding:
+            _bound[self.name] = found
+            while len(_bound) > MAX_BOUND_PLANS:
+                del _bound[next(iter(_bound))]
+        return found
 
     @property
     def itinerary(self) -> Itinerary:
@@ -73,10 +83,11 @@ class Job:
 
 
 _bound: dict[str, BoundPlan] = {}
-"""The bound plan of the latest job in this process: each stage of a job arrives as a task of its own."""
+"""The bound plans of the latest jobs in this process, by their names: each stage of a job arrives as a task of its own."""
+_binding = threading.Lock()
 
 
-def worker_count(index: Index, asked: int | None, cores: int) -> int:
+def worker_count(index: AskedIndex, asked: int | None, cores: int) -> int:
     """Return the number of workers: as asked for, or one for each shard of the index, or some for each core."""
     many = asked or (index.shards if index.shards > 1 else WORKERS_PER_CORE * cores)
     if many > MAX_WORKERS:

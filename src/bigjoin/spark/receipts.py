@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
@@ -22,8 +23,10 @@ from bigjoin.index.typed_json import BigInt, from_json
 from bigjoin.joins.blocks import Counts
 from bigjoin.joins.dataflow_primitive import Tally
 from bigjoin.kernels.jit import compilations
+from bigjoin.local.matches import MatchFile
+from bigjoin.local.row_bound import too_many_rows
 from bigjoin.spark.job import Job
-from bigjoin.spark.matches import MatchFile
+from bigjoin.spark.smallest import Smallest, with_hash
 from bigjoin.spark.tasks import TaskError
 
 _LASTING_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
@@ -67,6 +70,7 @@ class TaskOutput:
         self.job = job
         self._waiting: dict[tuple[int, int], WaitingFile] = {}
         self._matches: MatchFile | None = None
+        self._sample = None if job.sample is None else Smallest(*job.sample, job.plan.attributes)
         self._started, self._compiled = time.perf_counter(), compilations()
 
     @property
@@ -84,10 +88,13 @@ class TaskOutput:
         """Write matches to this task's file, as ids in the order of the head."""
         if self.is_full:
             return
+        if self._sample is not None:
+            self._sample.put(matches)
+            return
         if self._matches is None:
-            assert self.job.output is not None
-            folder, suffix = self.job.output
-            self._matches = MatchFile(Path(folder) / f"part-{uuid.uuid4().hex}{suffix}", self.job.schema, suffix)
+            self._matches = self._file(self.job.schema)
+        if self.job.max_rows is not None and self._matches.rows + matches.shape[1] > self.job.max_rows:
+            raise too_many_rows(self.job.max_rows)
         outputs = self.job.bound.columns
         if self.job.signed is None:
             self._matches.put([output.decode(matches) for output in outputs])
@@ -95,8 +102,19 @@ class TaskOutput:
             for columns in self.job.signed.columns(outputs, matches):
                 self._matches.put(columns)
 
+    def _file(self, schema: pa.Schema) -> MatchFile:
+        assert self.job.output is not None
+        folder, suffix = self.job.output
+        return MatchFile(Path(folder) / f"part-{uuid.uuid4().hex}{suffix}", schema, suffix)
+
     def close(self) -> None:
         """Finish the files, unless they are finished already."""
+        if self._sample is not None and self._matches is None:
+            matches, hashes = self._sample.matches()
+            if len(hashes):
+                self._matches = self._file(with_hash(self.job.schema))
+                columns = [output.decode(matches) for output in self.job.bound.columns]
+                self._matches.put([*columns, pa.array(hashes)])
         for file in self._waiting.values():
             file.close()
         if self._matches is not None:

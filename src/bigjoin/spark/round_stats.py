@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.local.strategy import task_stats
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Receipt
-from bigjoin.spark.strategy import task_stats
 
 MAX_REPORTED_LOADS = 1000
 """The most exchanges whose loads are reported individually."""

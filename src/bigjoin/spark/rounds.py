@@ -13,42 +13,41 @@ import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from random import Random
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from bigjoin.dataflow.schedule import Round, Schedule
 from bigjoin.defaults import EXCHANGE_BATCH_SIZE
-from bigjoin.errors import BigjoinError
+from bigjoin.local.matches import ARROW_SUFFIX, PartFile, arrow_batches, in_microseconds, limited, write_batches
+from bigjoin.local.pieces import publish
+from bigjoin.local.row_bound import too_many_rows
+from bigjoin.local.strategy import Ask, Outcome, Progress
 from bigjoin.planner import plan
+from bigjoin.quota import quota
+from bigjoin.spark.arrow_files import frame_of_files
 from bigjoin.spark.exchange import RoundTask, exchange, exchanging
 from bigjoin.spark.held import Held
 from bigjoin.spark.job import Job, worker_count
-from bigjoin.spark.matches import ARROW_SUFFIX, in_microseconds, limited, write_batches
 from bigjoin.spark.receipts import Receipt, read_receipts
 from bigjoin.spark.round_stats import RoundStats
 from bigjoin.spark.session import common_directory, parallelism
-from bigjoin.spark.strategy import Ask, Outcome, PartFile, Progress, Strategy
-from bigjoin.spark.stream import publish
-from bigjoin.spark.tasks import run_numbered
+from bigjoin.spark.smallest import smallest_of
+from bigjoin.spark.strategy import SparkStrategy
 
 LIMITED_PROPOSALS = 1 << 16
 """Proposals of the first round if there is a limit; each later round has twice as many."""
 
 STREAMED_PROPOSALS = 1 << 20
 """Proposals of the first round if matches are read as they are found; each later round has twice as many."""
-
-MAX_BYTES_IN_FRAME = 1 << 19
-"""A result of at most this many bytes is part of its frame, and travels to tasks with it; a larger one is read from files."""
 
 _S = TypeVar("_S", bound=Schedule)
 
@@ -85,7 +84,7 @@ class Rounds(Generic[_S]):
         return {"waiting": {"prefixes": self.schedule.peak_prefixes, "bytes": self.schedule.peak_bytes}}
 
 
-class InRounds(Strategy):
+class InRounds(SparkStrategy):
     """A strategy that works in rounds."""
 
     @abstractmethod
@@ -101,8 +100,9 @@ class InRounds(Strategy):
         """Return the job that finds the matches of a query."""
         cores = parallelism(self.spark)
         workers = worker_count(ask.index, ask.workers, cores)
-        size = ask.batch_size or self.batch_size(workers)
-        return Job(plan(ask.meaning), ask.index, workers, min(cores, workers), size, ask.limit)
+        steps = plan(ask.meaning)
+        size = quota().affordable(ask.batch_size or self.batch_size(workers), len(steps.attributes))
+        return Job(steps, ask.index, workers, min(cores, workers), size, ask.limit, max_rows=ask.max_rows)
 
     def count(self, ask: Ask, progress: Progress | None = None) -> Outcome:
         """Count the matches of a query."""
@@ -114,17 +114,23 @@ class InRounds(Strategy):
     def find(self, ask: Ask, held: Held) -> DataFrame:
         """Find the matches now, and return a DataFrame with them: a small result is part of it, a large one lies in files."""
         job, folder = self.job(ask), common_directory(self.spark, ask.index.path, "matches")
-        files: list[str] | list[bytes]
-        with ExitStack() as removal:
-            removal.callback(shutil.rmtree, folder, ignore_errors=True)
-            written = [file for file, _ in self.write_job(job, folder, ARROW_SUFFIX)]
-            if sum(file.stat().st_size for file in written) <= MAX_BYTES_IN_FRAME:
-                files = [file.read_bytes() for file in written]
-            else:
-                files = [str(file) for file in written]
-                held.add(folder, self.spark)
-                removal.pop_all()  # the folder is kept
-        return _frame_of(self.spark, files, in_microseconds(job.schema), max(1, min(job.tasks, len(files))))
+
+        def write() -> tuple[list[Path], pa.Schema]:
+            return [file for file, _ in self.write_job(job, folder, ARROW_SUFFIX)], job.schema
+
+        return frame_of_files(self.spark, folder, held, job.tasks, write)
+
+    def sample(self, asks: Sequence[Ask], size: int, random_state: int) -> list[pa.Table]:
+        """Return matches that are chosen uniformly: every match is found, and each task keeps as many as are wanted."""
+        random = Random(random_state)
+        jobs = [replace(self.job(replace(ask, limit=None)), sample=(size, random.getrandbits(64))) for ask in asks]
+        folder = common_directory(self.spark, asks[0].index.path, "sample")
+        try:
+            parts = [self.write_job(job, folder, ARROW_SUFFIX) for job in jobs]
+            found = smallest_of([[file for file, _ in some] for some in parts], [job.schema for job in jobs], size)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return [table.cast(in_microseconds(table.schema), safe=False) for table in found]
 
     def write(
         self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
@@ -145,7 +151,9 @@ class InRounds(Strategy):
             return self.run(replace(job, output=(where, suffix), streams=in_pieces), progress=progress).parts
         found = self.run(replace(job, output=(where, ARROW_SUFFIX)), progress=progress).parts
         first = folder / f"first-{uuid.uuid4().hex}{suffix}"
-        rows = write_batches(limited(chain.from_iterable(_batches(str(file)) for file, _ in found), job.limit), first, suffix)
+        rows = write_batches(
+            limited(chain.from_iterable(arrow_batches(str(file)) for file, _ in found), job.limit), first, suffix
+        )
         if in_pieces and rows:
             publish([first], folder)
         return [(first, rows)] if rows else []
@@ -158,7 +166,9 @@ class InRounds(Strategy):
             rounds = self.rounds(job)
             with exchanging(self.spark) as session:
                 while not stats.has(job.limit) and (now := rounds.schedule.next_round()) is not None:
+                    quota().check()
                     self._round(session, rounds, now, stats)
+                    quota().share = rounds.schedule.share
                     if progress is not None:
                         progress(rounds.schedule.share)
         finally:
@@ -170,6 +180,8 @@ class InRounds(Strategy):
         exchanges = rounds.exchanges(now)
         receipts = read_receipts(self._rows(session, rounds, now, exchanges))
         rounds.observe(now, receipts, stats.add(receipts, exchanges, rounds.labels(stats, now)))
+        if rounds.job.max_rows is not None and stats.has(rounds.job.max_rows + 1):
+            raise too_many_rows(rounds.job.max_rows)
         if rounds.job.streams and rounds.job.output is not None:
             publish([Path(file) for receipt in receipts for file, _ in receipt.parts], Path(rounds.job.output[0]))
         waiting = [file for receipt in receipts for file in receipt.waiting]
@@ -190,25 +202,3 @@ class InRounds(Strategy):
 
         stages = [partial(advance, stage) for stage in range(1, exchanges + 1)]
         return exchange(session, rounds.job.tasks, begin, stages)
-
-
-def _frame_of(spark: SparkSession, files: list[str] | list[bytes], columns: pa.Schema, tasks: int) -> DataFrame:
-    """Return a DataFrame that reads Arrow files, or their contents."""
-
-    def read(number: int) -> Iterator[pa.RecordBatch]:
-        for rows in chain.from_iterable(map(_batches, files[number::tasks])):
-            yield rows.cast(columns, safe=False)
-
-    return run_numbered(spark, read, tasks, from_arrow_schema(columns))
-
-
-def _batches(file: str | bytes) -> Iterator[pa.RecordBatch]:
-    """Give the batches of an Arrow file."""
-    try:
-        source = pa.BufferReader(file) if isinstance(file, bytes) else pa.memory_map(file)
-    except FileNotFoundError:
-        raise BigjoinError("the files of this result are gone, as its graph was closed: find it again") from None
-    with source:
-        reader = pa.ipc.open_file(source)
-        for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)

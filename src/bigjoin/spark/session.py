@@ -10,35 +10,38 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from bigjoin.defaults import CONF_VARIABLE
-from bigjoin.errors import OutputError, SessionError, reason
-from bigjoin.spark.jvm import launch, needs_launch, redacted
-from bigjoin.storage.scratch import scratch_folder
+from bigjoin.errors import SessionError
+from bigjoin.storage.scratch import scratch_directory, temporary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 JAVA_VERSION = 17
 EXECUTOR_COUNT_SECONDS = 30.0
 """Seconds after which a cluster is asked again how many tasks it runs at once."""
 SOCKET_NAME = f".{uuid.uuid4()}.sock"
 """A socket name of the form that Spark uses."""
+DAEMON_SETTING = "spark.python.daemon.module"
+"""The setting for the module that Spark forks Python workers from."""
 CONNECT_SECONDS = 10.0
 """Seconds that a master may take to accept a connection."""
-OWN_SESSION = "bigjoin.own"
-"""The setting that marks a session of our own, in which all jobs may be interrupted."""
 _NOT_TAKEN = (
     "it is running, but does not accept this client; it may have another version, or require a secret: "
     "--conf spark.authenticate=true --conf spark.authenticate.secret=@FILE"
 )
+_starting = threading.Lock()
+"""Threads that need a session at the same time get the same one; starting it redirects the standard error of the process."""
 _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install openjdk-17-jre-headless) and set JAVA_HOME"
 
 
@@ -47,10 +50,64 @@ def get_session(master: str | None = None, conf: Mapping[str, str] | None = None
 
     Settings in `conf` take precedence over bigjoin's own. A running session ignores those that it cannot change.
     """
-    active = SparkSession.getActiveSession()
-    if active is not None and master is None and not conf:
-        return active
-    return _start(master, {**_inherited(), **(conf or {})})
+    with _starting:
+        active = active_session()
+        if active is not None and master is None and not conf:
+            return active
+        return _start(master, {**_inherited(), **(conf or {})})
+
+
+def active_session() -> SparkSession | None:
+    """Return the session of this thread or, in a thread that has none of its own, that of the process; None without any."""
+    if "pyspark" not in sys.modules:  # which takes half a second to import
+        return None
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
+def time_zone(spark: SparkSession) -> str:
+    """Return the time zone of a session."""
+    return spark.conf.get("spark.sql.session.timeZone", "UTC") or "UTC"
+
+
+def has_master() -> bool:
+    """Tell whether the environment says where Spark is: then questions are for that, and not for this process."""
+    return _given_master(_inherited()) is not None
+
+
+def _given_master(conf: Mapping[str, str]) -> str | None:
+    """Return the master that settings or the environment name."""
+    if found := conf.get("spark.master") or conf.get("spark.remote") or os.environ.get("SPARK_REMOTE"):
+        return found
+    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if said := re.search(r"(?:--(?:master|remote)[ =]|spark\.(?:master|remote)=)\s*['\"]?([^\s'\"]+)", arguments):
+        return str(said[1])
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    with suppress(OSError):
+        if folder is not None:
+            settings = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
+            said = re.search(r"^\s*spark\.(?:master|remote)\s*[\s=]\s*(\S+)", settings, re.MULTILINE)
+            return None if said is None else str(said[1])
+    return None
+
+
+def zone_of_machine() -> str:
+    """Return the time zone that a session on this machine would have."""
+    if chosen := _inherited().get("spark.sql.session.timeZone"):
+        return chosen
+    link = os.environ.get("TZ", "").removeprefix(":") or str(Path("/etc/localtime").resolve())
+    name = link.split("zoneinfo/")[-1]
+    with suppress(OSError, ValueError, KeyError):  # TZ may be anything
+        from zoneinfo import ZoneInfo
+
+        return "UTC" if name == "Etc/UTC" else ZoneInfo(name).key
+    return "UTC"
 
 
 def _inherited() -> dict[str, str]:
@@ -64,10 +121,15 @@ def _inherited() -> dict[str, str]:
 
 
 def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    from bigjoin.spark.jvm import launch, needs_launch, redacted
+
     # Workers run this Python, not whatever "python3" is on their path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("bigjoin")
-    master = master or conf.pop("spark.master", None)
+    master = master or _given_master(conf)
+    conf = {name: value for name, value in conf.items() if name not in ("spark.master", "spark.remote")}
     if master is not None:
         _check_master(master)
     if master is not None and master.startswith("sc://"):
@@ -86,6 +148,7 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.sql.warehouse.dir": str(scratch_directory("warehouse")),
+        DAEMON_SETTING: "bigjoin.spark.daemon",
     }
     if master is not None and not master.startswith("local"):
         mine = ["spark.driver.memory", "spark.sql.shuffle.partitions"]
@@ -93,7 +156,7 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
             mine += ["spark.driver.host", "spark.driver.bindAddress"]
         for key in mine:
             del settings[key]
-    elif "PYSPARK_UDS_MODE" not in os.environ and can_name_sockets(folder := _temporary("sockets", None)):
+    elif "PYSPARK_UDS_MODE" not in os.environ and can_name_sockets(folder := temporary("sockets", None)):
         # Over TCP, a small message to a task in Python may wait 40 ms for an acknowledgement.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(folder)
@@ -103,7 +166,7 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
         with _stderr_to(log):
             if needs_launch(settings):
                 launch(settings, home=own)
-            return builder.config(map={**settings}).getOrCreate()
+            session = builder.config(map={**settings}).getOrCreate()
     except Exception as error:
         lines = log.read_text(errors="replace")
         said = [line for line in lines.splitlines() if re.search(r"Exception|Error", line)]
@@ -111,6 +174,18 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
         said += [_NOT_TAKEN] if "All masters are unresponsive" in lines else []
         reason = redacted(said[-1] if said else str(error).strip().splitlines()[0], settings).strip()
         raise SessionError(f"Spark did not start with master {master or 'local'}: {reason}") from error
+    threading.Thread(target=_start_workers, args=(session,), daemon=True, name="bigjoin-workers").start()
+    return session
+
+
+def _start_workers(session: SparkSession) -> None:
+    """Have Spark start its Python workers, which takes them a second, while the first query is still being planned."""
+    with suppress(Exception):  # nobody waits for this, and the session may be stopped meanwhile
+        session.range(0, 1, 1, 1).mapInArrow(_unchanged, "id long").toArrow()
+
+
+def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
 
 
 def _check_master(master: str) -> None:
@@ -175,13 +250,10 @@ def parallelism(spark: SparkSession) -> int:
 
 @lru_cache(maxsize=8)
 def _range_partitions(spark: SparkSession, _: int) -> int:
+    from pyspark.sql import functions as F
+
     partitions = spark.range(1 << 16).select(F.spark_partition_id().alias("p")).distinct().count()
     return max(1, partitions)
-
-
-def scratch_directory(purpose: str) -> Path:
-    """Return a new directory that is removed when Python exits or, if it is killed, by a later process."""
-    return _temporary(purpose, os.environ.get("BIGJOIN_SCRATCH"))
 
 
 def common_directory(spark: SparkSession, beside: Path, purpose: str) -> Path:
@@ -191,15 +263,7 @@ def common_directory(spark: SparkSession, beside: Path, purpose: str) -> Path:
     """
     master = spark.conf.get("spark.master", "") or ""
     here = master.startswith("local") or "BIGJOIN_SCRATCH" in os.environ
-    return scratch_directory(purpose) if here else _temporary(purpose, str(beside.parent))
-
-
-def _temporary(purpose: str, folder: str | None) -> Path:
-    try:
-        return scratch_folder(purpose, folder)
-    except OSError as error:
-        message = f"cannot make a scratch folder in {folder or tempfile.gettempdir()}: {reason(error)}"
-        raise OutputError(f"{message}; set BIGJOIN_SCRATCH to a folder that every executor can write to") from None
+    return scratch_directory(purpose) if here else temporary(purpose, str(beside.parent))
 
 
 @contextmanager

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
-from bigjoin.errors import BigjoinError, SourceError
-from bigjoin.ingest.memory import from_pandas
-from bigjoin.ingest.python_rows import from_python
-from bigjoin.ingest.table import Kind
+from bigjoin.errors import BigjoinError, NeedsSparkError, SourceError
 from bigjoin.paths import check_regular, is_remote
 from bigjoin.reading import JUDGED, ReadingOptions
-from bigjoin.spark.read import read_frame
 from bigjoin.spark.session import get_session
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+    from bigjoin.ingest.table import Kind
 
 TableLike: TypeAlias = (
     "DataFrame | pa.Table | pd.DataFrame | str | Path | Sequence[Any] | Mapping[str, Any] | np.ndarray[Any, Any] | ArrowStream"
@@ -50,12 +48,17 @@ def read_rows(
     if isinstance(rows, (str, Path)):
         check_regular(rows)
         if is_remote(str(rows)):
+            from bigjoin.spark.read import read_frame
+
             return read_frame(session_of(spark), str(rows), said)
         return rows if isinstance(rows, str) else str(rows), said
     if hasattr(rows, "mapInArrow"):  # a DataFrame of any kind of session
         return cast("DataFrame", rows), said
     if isinstance(rows, pa.Table):
         return rows, said
+    from bigjoin.ingest.memory import from_pandas
+    from bigjoin.ingest.python_rows import from_python
+
     if hasattr(rows, "iloc"):
         return from_pandas(rows), said
     if hasattr(rows, "collect") and hasattr(rows, "collect_schema"):
@@ -81,6 +84,11 @@ def column_names(rows: object) -> list[str] | None:
         if hasattr(kind, name) and not callable(found := getattr(rows, name)):
             return [str(column) for column in found]
     return None
+
+
+def no_session() -> SparkSession:
+    """Stand for a session where there is none, as under the strategy local: this process does what tasks do otherwise."""
+    raise NeedsSparkError("reading this source")
 
 
 def session_of(spark: Session) -> SparkSession:

@@ -14,17 +14,20 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from bigjoin import errors
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.typed_json import from_json, to_json
-from bigjoin.spark.progress import Meter, watching
+from bigjoin.local.progress import Meter, watching
+from bigjoin.quota import Quota, quota, within
 from bigjoin.spark.session import parallelism
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 MAX_ITEMS_PER_TASK = 8
 """A compromise: starting a task costs time, but a task that is lost with its machine is repeated as a whole."""
@@ -64,14 +67,17 @@ def run_numbered(
 ) -> DataFrame:
     """Return the rows that a function gives for the numbers below `count`, in one task for each unless `tasks` says otherwise.
 
-    The row that reaches a task says which number it has: a partition id would not.
+    The row that reaches a task says which number it has: a partition id would not. A task may take as long as the query may,
+    and as much memory.
     """
+    numbers = quota().numbers
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_modules()
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from function(number)
+        with within(Quota(*numbers)):
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from function(number)
 
     return spark.range(0, count, 1, tasks or count).mapInArrow(run, schema)
 

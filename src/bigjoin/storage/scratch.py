@@ -16,6 +16,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from bigjoin.errors import OutputError, reason
 from bigjoin.storage.local import storage_at, take_lock
 
 OWNER_FILE = ".owner"
@@ -30,6 +31,20 @@ _creating = threading.Lock()
 def scratch_folder(purpose: str, place: str | Path | None = None) -> Path:
     """Return a new folder below that of this process in a place, by default the temporary folder."""
     return Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=_own_folder(str(Path(place or tempfile.gettempdir()).absolute()))))
+
+
+def scratch_directory(purpose: str) -> Path:
+    """Return a new directory that is removed when Python exits or, if it is killed, by a later process."""
+    return temporary(purpose, os.environ.get("BIGJOIN_SCRATCH"))
+
+
+def temporary(purpose: str, folder: str | None) -> Path:
+    """Return a new directory of scratch in a folder, by default the temporary one; say what to do if there can be none."""
+    try:
+        return scratch_folder(purpose, folder)
+    except OSError as error:
+        message = f"cannot make a scratch folder in {folder or tempfile.gettempdir()}: {reason(error)}"
+        raise OutputError(f"{message}; set BIGJOIN_SCRATCH to a folder that every executor can write to") from None
 
 
 def remove_abandoned(place: Path) -> int:

@@ -12,7 +12,7 @@ from bigjoin.index.trust import notes_kept
 from bigjoin.index.versions import Versions, versions_of
 from bigjoin.index.writer import Writer, building, locked, remove_old, writing
 from bigjoin.ingest.compact import compact, forgets_vertices
-from bigjoin.spark.session import scratch_directory
+from bigjoin.storage.scratch import scratch_directory
 
 COMPACTION_RATIO = 2
 """Runs are compacted when they have more tuples than the tries, divided by this number."""

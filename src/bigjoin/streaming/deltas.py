@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bigjoin.errors import SourceError, did_you_mean
 from bigjoin.index.changing import Moment
+from bigjoin.index.dictionary import NO_CODE
 from bigjoin.index.directory import EDGE, Index
-from bigjoin.index.lookup import NO_CODE
 from bigjoin.index.runs import Delta
 from bigjoin.index.trie import Trie
 from bigjoin.index.values import take

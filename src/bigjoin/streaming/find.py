@@ -7,37 +7,40 @@ strategy with exchanges, delta queries are executed in rounds like any plan.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from bigjoin.compiled.loops_or_batches import CountProgram, ListProgram, as_loops
 from bigjoin.compiled.work_limit import check_work
-from bigjoin.defaults import BATCH_SIZE
+from bigjoin.defaults import BATCH_SIZE, LOCAL, STRATEGIES
 from bigjoin.index.phase import Phase
-from bigjoin.index.stage_runner import StageRunner, in_threads, in_turn
+from bigjoin.index.stage_runner import StageRunner, cores, in_threads, in_turn
 from bigjoin.joins.bind import result_columns
 from bigjoin.joins.changes import CHANGE_COLUMN, Signed, with_change
 from bigjoin.joins.generic_join import TooManyPrefixesError
+from bigjoin.local.count_job import RANGES_PER_TASK
+from bigjoin.local.matches import MatchFile, schema_of
+from bigjoin.local.strategy import Outcome, strategy_named
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.nest import CountPlan, nest_of
 from bigjoin.query.plan import Plan
-from bigjoin.spark.job import Job, worker_count
-from bigjoin.spark.matches import MatchFile, schema_of
-from bigjoin.spark.rounds import InRounds
 from bigjoin.spark.session import parallelism
-from bigjoin.spark.shared import RANGES_PER_TASK
-from bigjoin.spark.strategy import Outcome, strategy_named
 from bigjoin.spark.tasks import run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from bigjoin.spark.rounds import InRounds
 
 MAX_REACH_ON_BATCHES = 1 << 16
 """The reach of a delta (`Versions.reach_of_delta`) up to which one thread without compiled loops is fast enough."""
@@ -47,6 +50,9 @@ MAX_REACH_HERE = 1 << 28
 
 MAX_PREFIXES_ON_BATCHES = 1 << 20
 """How many prefixes are counted on batches before compiled loops, which can multiply independent counts, start over."""
+
+DELTA_THREADS = 2
+"""Threads that execute delta queries under `shared`, beside whatever else Spark's driver does."""
 
 Phases: TypeAlias = tuple[Phase, Phase]
 """The deletions of an epoch, and its insertions: indexed by whether a phase inserts."""
@@ -148,11 +154,13 @@ def find_changes(
     """
     found = FoundChanges()
     for plan in plans:
-        strategy = strategy_named(options.strategy)
-        if issubclass(strategy, InRounds):
+        if STRATEGIES[options.strategy].in_rounds:
+            strategy: Any = strategy_named(options.strategy)
             _find_in_rounds(strategy(options.spark()), plan, phases, folder, options, found)
             continue
         execution = options.execution or _execution(plan, phases)
+        if options.strategy == LOCAL and execution is Execution.TASKS:
+            execution = Execution.COMPILED
         try:
             _find_by_sharing(execution, plan, phases, folder, options, found)
         except TooManyPrefixesError:
@@ -230,7 +238,8 @@ def _find_by_sharing(
     run: StageRunner = in_turn
     shares = 1
     if execution is Execution.COMPILED:
-        run, shares = in_threads, 2
+        shares = options.workers or cores() if options.strategy == LOCAL else DELTA_THREADS
+        run = partial(in_threads, threads=shares)
     elif execution is Execution.TASKS:
         spark = options.spark()
         run, shares = partial(run_tasks, spark), options.workers or parallelism(spark)
@@ -258,11 +267,13 @@ def _find_in_rounds(
     strategy: InRounds, plan: DeltaPlan, phases: Phases, folder: Path | None, options: FindOptions, found: FoundChanges
 ) -> None:
     """Execute delta queries under a strategy that exchanges prefixes."""
-    cores = parallelism(strategy.spark)
-    workers = worker_count(phases[0].index, options.workers, cores)
+    from bigjoin.spark.job import Job, worker_count
+
+    tasks = parallelism(strategy.spark)
+    workers = worker_count(phases[0].index, options.workers, tasks)
     batch_size = options.batch_size or strategy.batch_size(workers)
     for signed in _work(plan, phases):
-        job = Job(signed.dq.plan, phases[signed.insert], workers, min(cores, workers), batch_size)
+        job = Job(signed.dq.plan, phases[signed.insert], workers, min(tasks, workers), batch_size)
         if folder is None:
             ran = strategy.run(job)
             found.add(ran.matches * signed.sign * signed.each)
@@ -277,20 +288,35 @@ def _consolidate(found: FoundChanges, schema: pa.Schema, folder: Path) -> None:
     """Replace the signed matches of an epoch by those that remain when created and destroyed ones cancel out."""
     if not found.files:
         return
-    columns = [name for name in schema.names if name != CHANGE_COLUMN]
     tables = [schema.empty_table(), *(pq.read_table(file, partitioning=None) for file in found.files)]
     signed = pa.concat_tables(tables, promote_options="permissive")  # columns that a part of the query lacks are NULL
-    keyed = signed.cast(schema).group_by(columns).aggregate([(CHANGE_COLUMN, "sum")])
-    changes = keyed[f"{CHANGE_COLUMN}_sum"].to_numpy()
-    rows = np.repeat(np.arange(len(changes)), np.abs(changes))
-    signs = pa.array(np.sign(changes[rows]).astype(np.int8))
-    net = keyed.select(columns).take(pa.array(rows)).add_column(0, CHANGE_COLUMN, signs).cast(schema)
+    signed = signed.cast(schema).combine_chunks()
+    matches = signed.drop_columns(CHANGE_COLUMN)
+    keys = {str(number): key for number, key in enumerate(_keys(matches))}
+    equal = pa.table({**keys, CHANGE_COLUMN: signed[CHANGE_COLUMN], "row": np.arange(len(signed))})
+    equal = equal.group_by(list(keys)).aggregate([(CHANGE_COLUMN, "sum"), ("row", "min")])
+    changes, rows = equal[f"{CHANGE_COLUMN}_sum"].to_numpy(), equal["row_min"].to_numpy()
+    signs = pa.array(np.repeat(np.sign(changes), np.abs(changes)).astype(np.int8))
+    net = matches.take(pa.array(np.repeat(rows, np.abs(changes)))).add_column(0, CHANGE_COLUMN, signs).cast(schema)
     for file in found.files:
         file.unlink()
     found.created, found.destroyed = int(changes[changes > 0].sum()), int(-changes[changes < 0].sum())
     found.files = [_new_part(folder)] if len(net) else []
     for file in found.files:
         pq.write_table(net, file)
+
+
+def _keys(matches: pa.Table) -> Iterator[pa.ChunkedArray]:
+    """Give columns to group equal matches by: Arrow groups by no list, so a list becomes its size and its elements."""
+    for column in matches.columns:
+        if not pa.types.is_list(column.type):
+            yield column
+            continue
+        sizes = pc.list_value_length(column)
+        yield sizes
+        longest = max(1, pc.max(sizes).as_py() or 0)
+        padded = pc.list_slice(column, 0, longest, return_fixed_size_list=True)
+        yield from (pc.list_element(padded, place) for place in range(longest))
 
 
 def _new_part(folder: Path) -> Path:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bigjoin.errors import BigjoinError
+from bigjoin.index.dictionary import NO_CODE
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.lookup import NO_CODE, CodeLookup
+from bigjoin.index.lookup import CodeLookup
 from bigjoin.index.manifest_entries import ClockEntry, DomainEntry, Manifest, RelationEntry, RunEntry
 from bigjoin.index.runs import Delta, Reading, write_deltas
 from bigjoin.index.versions import versions_of

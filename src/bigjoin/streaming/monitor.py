@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from bigjoin.errors import BigjoinError, OutputError, SourceError, reason
 from bigjoin.index.directory import Index
@@ -25,7 +24,7 @@ from bigjoin.index.versions import versions_of
 from bigjoin.index.writer import building, locked, remove_old
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.query import Query
-from bigjoin.spark.session import scratch_directory
+from bigjoin.storage.scratch import scratch_directory
 from bigjoin.streaming.commit import commit_epoch
 from bigjoin.streaming.compaction import commit_compacted, is_worn
 from bigjoin.streaming.epoch import Epoch, QueryChanges
@@ -35,6 +34,9 @@ from bigjoin.streaming.live import LiveIndex, StagedEpoch
 from bigjoin.streaming.output import WatchOutput
 from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CLEANING_SECONDS = 10.0
 """How often files that nothing needs any more are removed."""

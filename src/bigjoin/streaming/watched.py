@@ -14,11 +14,11 @@ from bigjoin.index.manifest_entries import RELATION_NAME
 from bigjoin.joins.bind import result_columns
 from bigjoin.joins.changes import with_change
 from bigjoin.languages import Flags, Text, read
+from bigjoin.local.matches import schema_of
 from bigjoin.planner import delta_branches, delta_plan
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.query import Query
 from bigjoin.query.statistics import Statistics
-from bigjoin.spark.matches import schema_of
 
 Watchable: TypeAlias = "Text | Mapping[str, Text]"
 """A query, or queries by name."""
@@ -52,7 +52,8 @@ def watchable(queries: Watchable | None, flags: Flags, *, listing: bool) -> dict
     for name, query in named.items():
         statement = read(query, **flags)
         if (more := statement.beyond_query) is not None:
-            hint = "leave it out, or use it on what the watch writes"
+            is_sql = statement.unread is not None
+            hint = "write it as a rule" if is_sql else "leave it out, or use it on what the watch writes"
             raise QueryError(f"{more} has no incremental meaning, so it cannot be watched", hint=hint)
         asked = statement.query
         if name and name != asked.name and not RELATION_NAME.fullmatch(name):

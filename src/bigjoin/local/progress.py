@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bigjoin.spark.session import scratch_directory
+from bigjoin.quota import quota
+from bigjoin.storage.scratch import scratch_directory
 
 PROGRESS_SECONDS = 0.2
 """Seconds between two writes of a task, and between two reads of the driver."""
@@ -43,13 +44,14 @@ def watching(seeds: int, progress: Callable[[float], None] | None) -> Iterator[s
         yield None
         return
     folder = scratch_directory("progress")
-    finished = threading.Event()
+    finished, limits = threading.Event(), quota()
 
     def look() -> None:
         while not finished.wait(PROGRESS_SECONDS):
             with suppress(OSError, ValueError):  # a file that is being written is read next time
                 read = sum(int(file.read_text(encoding="ascii")) for file in folder.iterdir())
-                progress(read / max(1, seeds))
+                limits.share = read / max(1, seeds)
+                progress(limits.share)
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

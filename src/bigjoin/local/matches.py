@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
-from bigjoin.ingest.json_lines import JSON_SUFFIXES
-from bigjoin.joins.bind import ResultColumn
+from bigjoin.errors import BigjoinError
+from bigjoin.joins.bind import OutputColumn
+
+PartFile: TypeAlias = tuple[Path, int]
+"""A file of matches, and how many rows it has."""
 
 ARROW_SUFFIX = ".arrow"
 """The suffix of files that only bigjoin's own DataFrames read."""
@@ -26,7 +28,7 @@ GATHERED_ROWS = 1 << 18
 """Rows of a row group, if matches come in blocks of any size."""
 
 
-def schema_of(outputs: Iterable[ResultColumn], width: int) -> pa.Schema:
+def schema_of(outputs: Iterable[OutputColumn], width: int) -> pa.Schema:
     """Return the columns of matches: values at positions below `width`, lists at those beyond, which are tails.
 
     Times in seconds become milliseconds, since Parquet has no seconds.
@@ -52,12 +54,20 @@ def in_unit(kind: pa.DataType, unit: str, only: str | None = None) -> pa.DataTyp
 
 def file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
     """Return what writes batches of matches to a file: Parquet, CSV without a header, JSON lines, or Arrow."""
+    if suffix == ARROW_SUFFIX:
+        return pa.ipc.new_file(str(file), schema)
+    from bigjoin.ingest.json_lines import JSON_SUFFIXES
+
     if suffix == ".csv":
+        import pyarrow.csv
+
         options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
         return pyarrow.csv.CSVWriter(file, schema, write_options=options)
     if suffix in JSON_SUFFIXES:
         return JsonLinesWriter(file)
-    return pa.ipc.new_file(str(file), schema) if suffix == ARROW_SUFFIX else pq.ParquetWriter(file, schema)
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(file, schema)
 
 
 class JsonLinesWriter:
@@ -101,6 +111,8 @@ def _text(value: object) -> str:
 def _finite(value: object) -> object:
     if isinstance(value, list):
         return [_finite(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -115,6 +127,13 @@ def write_batches(batches: Iterator[pa.RecordBatch], file: Path, suffix: str) ->
     return rows
 
 
+def write_table(table: pa.Table, folder: Path, suffix: str) -> list[PartFile]:
+    """Write the rows of a table to a file in a folder, if there are any."""
+    file = folder / f"part-{uuid.uuid4().hex}{suffix}"
+    rows = write_batches(iter(table.to_batches(max_chunksize=GATHERED_ROWS)), file, suffix)
+    return [(file, rows)] if rows else []
+
+
 def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     """Give batches until they have `limit` rows; all of them if it is None."""
     left = limit
@@ -124,6 +143,18 @@ def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa
             left -= min(left, batch.num_rows)
             if left == 0:
                 return
+
+
+def arrow_batches(file: str | bytes) -> Iterator[pa.RecordBatch]:
+    """Give the batches of an Arrow file, or of its contents."""
+    try:
+        source = pa.BufferReader(file) if isinstance(file, bytes) else pa.memory_map(file)
+    except FileNotFoundError:
+        raise BigjoinError("the files of this result are gone, as its graph was closed: find it again") from None
+    with source:
+        reader = pa.ipc.open_file(source)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
 
 
 class MatchFile:

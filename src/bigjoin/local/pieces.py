@@ -6,6 +6,7 @@ let the disk fill up. When the reader has seen enough, the work is stopped.
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import threading
 import time
@@ -56,8 +57,19 @@ def stream(folder: Path, work: Callable[[], None], look: Callable[[], None], lim
         finally:
             finished.set()
 
+    def end() -> None:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not (finished.is_set() and not folder.exists()) and time.monotonic() < until:
+            if not finished.is_set():
+                limits.stop(QueryCancelledError("the reader has seen enough"))
+            shutil.rmtree(folder, ignore_errors=True)  # repeated, as a task may have put another piece there
+            finished.wait(10 * LOOK_SECONDS)
+
     # An event, since Python considers a thread finished if an interrupt arrives while it is being joined.
     finished = threading.Event()
+    # A program may end with a result that it has not read to its end. Then the work has to end before Python does, which stops
+    # a thread wherever it is: inside Arrow, that aborts the process.
+    atexit.register(end)
     threading.Thread(target=run, daemon=True).start()
     seen: set[str] = set()
     try:
@@ -74,11 +86,7 @@ def stream(folder: Path, work: Callable[[], None], look: Callable[[], None], lim
             if not pieces:
                 finished.wait(LOOK_SECONDS)
     finally:
-        until = time.monotonic() + PATIENCE_SECONDS
-        while not (finished.is_set() and not folder.exists()) and time.monotonic() < until:
-            if not finished.is_set():
-                limits.stop(QueryCancelledError("the reader has seen enough"))
-            shutil.rmtree(folder, ignore_errors=True)  # repeated, as a task may have put another piece there
-            finished.wait(10 * LOOK_SECONDS)
+        end()
+        atexit.unregister(end)
     if failed:
         raise failed[0]

@@ -36,8 +36,8 @@ def cores() -> int:
 def in_threads(function: Callable[[Any], Any], items: Sequence[Any], *, threads: int | None = None) -> list[Any]:
     """Execute a stage on every core: sorting, hashing, reading and kernels release Python's lock.
 
-    Once an item has failed, or the caller is interrupted, the other threads end as soon as they look at their quota. When Python
-    exits, it does not wait for them: whoever calls this from a thread of its own ends that first (`local/pieces.py`).
+    Once an item has failed, or the caller is interrupted, the other threads end as soon as they look at their quota. Python
+    does not wait for them when it exits: whoever calls this from a thread of its own ends that first (`local/pieces.py`).
     """
     own, results = Quota(), [None] * len(items)
     stop = partial(own.stop, QueryCancelledError("the query was stopped"))

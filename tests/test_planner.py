@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import combinations, permutations
 from math import factorial, prod
 from unittest import mock
@@ -289,3 +290,16 @@ def test_restrictions_of_a_star_are_a_chain():
     assert len(draft.restrictions) == 29
     assert all(isinstance(r, Restriction) for r in draft.restrictions)
     assert prod(range(1, 31)) == Symmetries(Shape(draft_of(star(30), symmetric=True))).all.order
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_rests_while_a_query_is_planned(enabled):
+    seen, was_enabled = [], gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        looking = mock.patch("bigjoin.planner.through", side_effect=lambda _, draft: seen.append(gc.isenabled()) or draft)
+        with looking, pytest.raises(AssertionError):  # no pass has made a plan
+            plan(parse("triangle"), known(symmetric=True))
+        assert (seen, gc.isenabled()) == ([False], enabled)
+    finally:
+        (gc.enable if was_enabled else gc.disable)()

@@ -16,6 +16,7 @@ from bigjoin.planner.foresee_updates import foreseen
 from bigjoin.planner.passes import COUNT, DELTA, FACTORIZED, MEANING, ROOTED, SEEDED, STATIC, Pass, through
 from bigjoin.planner.seed_with_deltas import plan_delta
 from bigjoin.planner.share_prefixes import cost_apart, share_prefixes
+from bigjoin.planner.without_collection import without_collection
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.groups import GroupPlan
 from bigjoin.query.nest import CountPlan, Nest, PlanTree
@@ -28,6 +29,7 @@ from bigjoin.query.statistics import Statistics
 _Kind = TypeVar("_Kind", Plan, Nest, CountPlan)
 
 
+@without_collection()
 def meaning(query: Query, statistics: Statistics) -> tuple[Draft, ...]:
     """Return what a query means for a source, as drafts from which every kind of plan can start.
 
@@ -54,6 +56,7 @@ def delta_branches(query: Query, statistics: Statistics) -> tuple[Query, ...]:
     return all_branches(query, foreseen(statistics))
 
 
+@without_collection()
 def plan(query: Query | Draft, statistics: Statistics | None = None, *, order: tuple[str, ...] | None = None) -> Plan:
     """Return the plan that finds a query's matches; `order` overrules the planner's attribute order."""
     names = query.attributes
@@ -62,16 +65,19 @@ def plan(query: Query | Draft, statistics: Statistics | None = None, *, order: t
     return _planned(Plan, _after(STATIC, query, statistics, order=order or ()))
 
 
+@without_collection()
 def count_plan(query: Query | Draft, statistics: Statistics | None = None) -> CountPlan:
     """Return the plan that counts a query's matches, without listing them all."""
     return _planned(CountPlan, _after(COUNT, query, statistics))
 
 
+@without_collection()
 def group_plan(query: Draft, keys: tuple[str, ...]) -> GroupPlan | None:
     """Return the plan that counts a query's matches by groups, or None if the index leads to no such loops."""
     return plan_groups(replace(query, keys=keys))
 
 
+@without_collection()
 def plan_tree(drafts: Sequence[Draft], *, counting: bool) -> PlanTree | None:
     """Return the plans of queries that are added up as a tree, if that costs less than to find or count each by itself."""
     tree = share_prefixes(drafts, lambda draft, order: plan(draft, order=order or None))
@@ -81,17 +87,20 @@ def plan_tree(drafts: Sequence[Draft], *, counting: bool) -> PlanTree | None:
     return tree if tree.cost < apart else None
 
 
+@without_collection()
 def factorized_plan(query: Query | Draft, statistics: Statistics | None = None) -> Nest:
     """Return the nest that finds prefixes of matches, each with lists of the attributes that are then independent."""
     return _planned(Nest, _after(FACTORIZED, query, statistics))
 
 
+@without_collection()
 def numbered_plan(query: Draft) -> tuple[CountPlan, Plan]:
     """Return a count and a plan that have the same number of matches for each value of the attribute that both begin with."""
     counted = _after(ROOTED, query, None)
     return _planned(CountPlan, counted), plan(query, order=counted.order)
 
 
+@without_collection()
 def delta_plan(
     query: Query | Draft,
     statistics: Statistics | None = None,

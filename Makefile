@@ -4,10 +4,10 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test published fast check bench format clean
+.PHONY: help setup demo test published fast check bench dist docs docs-serve notebooks figures screenshots format clean
 
 help:  ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 setup: $(STAMP)  ## Install bigjoin and its tools into .venv
 
@@ -15,7 +15,7 @@ demo: $(STAMP)  ## Count the paper's five queries on the bundled graph
 	$(BIN)/bigjoin demo
 
 test: $(STAMP) check  ## Check and test everything
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" --durations 25
 
 published: $(STAMP)  ## Compare with every published count, including those that take minutes
 	$(BIN)/pytest tests/test_published.py
@@ -23,15 +23,38 @@ published: $(STAMP)  ## Compare with every published count, including those that
 fast: $(STAMP)  ## Run the tests that need no Spark
 	$(BIN)/pytest -n 2 --dist loadfile -m "not spark and not slow"
 
-check: $(STAMP)  ## Lint, check types and import contracts
+check: $(STAMP)  ## Lint, check types, import contracts, spelling and the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/hadolint Dockerfile
 
 bench: $(STAMP)  ## Measure this engine and its peers, and write docs/benchmarks.md (SUITES="--quick": three minutes)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
 	$(BIN)/bigjoin bench $(SUITES)
+
+docs: $(STAMP)  ## Build the documentation site into site/, and stop at a broken link
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(STAMP)  ## Show the site at 127.0.0.1:8000, and renew it while pages are written
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
+
+notebooks: $(STAMP)  ## Run the notebooks of the documentation again, and keep what they print
+	$(BIN)/python scripts/notebooks.py
+
+figures: $(STAMP)  ## Draw the diagrams of the documentation again
+	$(BIN)/python scripts/figures.py
+	$(BIN)/python scripts/drawings.py
+
+screenshots: $(STAMP)  ## Take the screenshots of the documentation again (needs Chromium and tmux)
+	$(BIN)/python scripts/screenshots.py
+
+dist: $(STAMP)  ## Build the wheel and the sdist into dist/, and try both in new environments
+	rm -rf dist
+	$(BIN)/python -m build
+	BIGJOIN_DIST=dist $(BIN)/pytest tests/test_distribution.py
 
 format: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .
@@ -47,4 +70,5 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group dev -e ".[connect]"
+	@$(BIN)/python -P -m bigjoin.spark.class_archive || true # with it, Spark starts sooner
 	@touch $(STAMP)

@@ -4,9 +4,8 @@ Run it with: .venv/bin/python examples/count_motifs.py
 """
 
 import bigjoin as bj
-from bigjoin.spark.session import get_session
 
-spark = get_session()
+spark = bj.session()
 payments = spark.createDataFrame(
     [("ann", "bob"), ("bob", "cat"), ("cat", "ann"), ("cat", "dan"), ("dan", "eve"), ("eve", "cat"), ("eve", "eve")],
     "src string, dst string",

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import bigjoin as bj
-from bigjoin.spark.session import get_session
 
 payments = [
     ("ann", "bob", 90),
@@ -18,7 +17,7 @@ accounts = [("ann", "Ghent"), ("bob", "Ghent"), ("cyd", "Bruges"), ("dan", "Brug
 index = Path("payments.index").absolute()  # Spark's processes read it, wherever they run
 bj.build_index([{"src": src, "dst": dst, "amount": amount} for src, dst, amount in payments], index)
 
-spark = get_session()
+spark = bj.session()
 bj.register(spark)
 
 spark.createDataFrame(accounts, "account string, city string").createOrReplaceTempView("accounts")

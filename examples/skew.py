@@ -3,19 +3,13 @@
 Run it with: .venv/bin/python examples/skew.py
 """
 
-import pyarrow as pa
-
 import bigjoin as bj
 from bigjoin.generators import Funnel
 
 WORKERS = 64
 family = Funnel(vertices=60_001, edge_count=100_000)  # sources -> v* -> sinks, and edges from sources to sinks
-columns = [[], []]
-for chunk in range(family.chunks):
-    for column, numbers in zip(columns, family.edges(chunk), strict=True):
-        column.extend(numbers.tolist())
 
-with bj.Graph(pa.table({"src": columns[0], "dst": columns[1]})) as graph:
+with bj.Graph(family.table()) as graph:
     stats = {}
     for strategy in ("partitioned", "heavy-light", "balanced"):
         count = graph.count("triangle", strategy=strategy, workers=WORKERS)

@@ -5,9 +5,8 @@ Run it with: .venv/bin/python examples/three_languages.py
 
 import bigjoin as bj
 from bigjoin.graphframes import GraphFrame
-from bigjoin.spark.session import get_session
 
-spark = get_session()
+spark = bj.session()
 people = spark.createDataFrame(
     [(1, "ann", 34), (2, "bob", 36), (3, "cat", 30), (4, "dan", 29)], "id long, name string, age int"
 )

@@ -45,6 +45,14 @@ def bits_everywhere(monkeypatch):
     monkeypatch.setattr("bigjoin.compiled.stages.has_dense_lists", lambda *_: True)
 
 
+@pytest.fixture
+def loops_as_python(monkeypatch):
+    """Generated functions need not be compiled; the kernels that they call are."""
+    from tests.executions import interpreted
+
+    monkeypatch.setattr("bigjoin.compiled.loops.load", interpreted)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     if not SHARED.is_dir():

@@ -22,13 +22,13 @@ from bigjoin.dataflow.schedule import DealtSchedule, Waiting
 from bigjoin.dataflow.waiting import WaitingFile, read_waiting
 from bigjoin.errors import BigjoinError
 from bigjoin.generators import Funnel, Hubs, Theory
-from bigjoin.index.phase import Phase
 from bigjoin.index.runs import read_deltas
 from bigjoin.index.versions import versions_of
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind
 from bigjoin.joins.blocks import Counts, join
 from bigjoin.joins.extender import BoundExtender
+from bigjoin.joins.phase import Phase
 from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.agm import agm_bound
@@ -38,8 +38,9 @@ from bigjoin.spark.balanced import BalancedRounds, BalancedTask
 from bigjoin.spark.choose import by_skew
 from bigjoin.spark.exchange import RECEIPT, ROW
 from bigjoin.spark.job import Job
-from bigjoin.streaming import monitor
-from bigjoin.streaming.find import FoundChanges, _work
+from bigjoin.streaming import commit
+from bigjoin.streaming.count_changes import ChangeCounter
+from bigjoin.streaming.find import FoundChanges, work_of
 from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.watched import Watched
 from tests.dataflow import Balanced, Simulated
@@ -423,13 +424,13 @@ def test_tasks_may_know_the_same_changing_lists_by_other_places(tmp_path, monkey
     mine = Monitor(tmp_path / "index", {"q": Watched(query, listing=False)}, spark=None, initial=lambda *_: 0)
     compared, differ = [], []
 
-    def find(plans, mine, *_):
+    def find(counter, mine, *_):
         index = mine[0].index
         *runs, last = index.runs
         fresh = versions_of(index, runs)  # as a process that has just begun
         fresh.begin(read_deltas(index, last), index.statistics)
         found = FoundChanges()
-        for signed in _work(plans[0], mine):
+        for signed in work_of(counter.plans[0], mine):
             phases = [mine[signed.insert], Phase(fresh, index, signed.insert)]
             wanted = Simulated(signed.dq.plan, phases[0], tmp_path / "index").run().count
             for phase in phases:
@@ -444,7 +445,8 @@ def test_tasks_may_know_the_same_changing_lists_by_other_places(tmp_path, monkey
             found.add(wanted * signed.sign * signed.each)
         return found
 
-    monkeypatch.setattr(monitor, "find_changes", find)
+    monkeypatch.setattr(ChangeCounter, "count", find)
+    monkeypatch.setattr(commit, "MAX_LOG_RECORDS", 2)
     for first in range(300, 900, 100):
         part = pairs[first : first + 100]
         op = np.where(random.random(100) < 0.3, "-", "+")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +19,12 @@ from click.testing import CliRunner
 from bigjoin.cli.main import cli
 from bigjoin.errors import BigjoinError
 from bigjoin_bench import graphs
-from bigjoin_bench.contenders import CONTENDERS, Adapter, Contender
+from bigjoin_bench.contenders import CONTENDERS, DATAFLOW_JOIN, PAPER_SIZES, SYNCS, Adapter, Contender
 from bigjoin_bench.feeds import Feed
-from bigjoin_bench.graphs import ATTRIBUTES, BUNDLED, DIRECTED, TABLES, TEXT, UNDIRECTED, AbsentError, Library
+from bigjoin_bench.graphs import ATTRIBUTES, BUNDLED, DIRECTED, HUB, LEAVES, TABLES, TEXT, UNDIRECTED, AbsentError, Library
 from bigjoin_bench.motifs import COUNTED, READ, TIMED
 from bigjoin_bench.peers import changes
+from bigjoin_bench.peers.dataflow_join import outcome
 from bigjoin_bench.peers.one_thread import Alone, Steps
 from bigjoin_bench.peers.sql import as_join, by_hand, restricted
 from bigjoin_bench.process import CutOff, Failed, Process, Reply
@@ -169,6 +172,26 @@ def test_what_stands_beside_is_no_peer():
     assert "Ratio to DuckDB by hand: at least 0.50" in tables.summary(SUITES["directed"], lines)
 
 
+def test_our_time_is_over_that_of_a_limit():
+    """A limit is less than anybody needs: the other way round, ratios would be close to zero."""
+    lines = [line(), line("duckdb", warm=[8.0]), line("reading", warm=[0.0005, 0.0006, 0.0007])]
+    lines += [line(query="house", warm=[0.9]), line("reading", query="house", warm=[0.0006])]
+    shown = tables.warm(SUITES["directed"], lines)
+    assert "| 0.60 ms (0.50 to 0.70) |" in shown
+    said = tables.summary(SUITES["directed"], lines)
+    assert said.startswith("Ratio to the best peer: at least 4.00, ")
+    assert said.endswith("bigjoin / limit: reading the lists once: at most 3,333, geometric mean 2,236 (of 2).")
+    assert "Ratio to limit" not in said
+
+
+def test_graphs_are_in_the_order_of_their_suite(tmp_path):
+    known = SUITES["directed"].graphs
+    lines = [line(graph=graph, run=f"2026-01-0{9 - place}T00:00:00+00:00") for place, graph in enumerate(known)]
+    page = write_report(lines[::-1], tmp_path).read_text()
+    shown = re.findall(r"^\| (\S+) \| triangle \| [\d,]+ \|", page, re.MULTILINE)
+    assert shown == list(known)
+
+
 def test_results_are_lines_of_json(tmp_path):
     file = tmp_path / "results.jsonl"
     append(file, [line(), line("duckdb", figures={"rows": 3})])
@@ -217,7 +240,8 @@ def test_blocks_of_a_page_are_filled(tmp_path):
     page.write_text("a\n<!-- x -->\nold\n<!-- /x -->\nb\n")
     fill(page, "x", r"new \1")
     assert page.read_text() == "a\n<!-- x -->\nnew \\1\n<!-- /x -->\nb\n"
-    assert cells.seconds(0.0123) == "0.012 s"
+    shown = {0.0123: "0.012 s", 0.0099: "9.9 ms", 0.000612: "0.61 ms", 0.0: "0 ms", 0.1: "0.10 s", 123.4: "123 s"}
+    assert {value: cells.seconds(value) for value in shown} == shown
 
 
 def test_suites_name_contenders_that_exist():
@@ -233,6 +257,19 @@ def test_a_missing_peer_says_what_to_install():
     assert CONTENDERS["bigjoin"].missing is None
     gone = Contender("Gone", "gone:Gone", "no_such_package", "gone-py")
     assert gone.missing == "Gone is left out: pip install gone-py"
+
+
+def test_a_missing_program_says_where_to_name_it(monkeypatch, tmp_path):
+    monkeypatch.delenv(DATAFLOW_JOIN, raising=False)
+    peer = CONTENDERS["dataflow-join-1000"]
+    said = "give the path of its program with --dataflow-join, or in BIGJOIN_BENCH_DATAFLOW_JOIN"
+    assert peer.missing == f"dataflow-join, 1,000 updates is left out: {said}"
+    monkeypatch.setenv(DATAFLOW_JOIN, "motif")
+    assert peer.missing is None
+    monkeypatch.setenv(DATAFLOW_JOIN, "another")  # so that what the command sets is put back
+    done = CliRunner().invoke(cli, ["bench", "--report", "-o", str(tmp_path), "--dataflow-join", __file__])
+    assert done.exit_code == 0
+    assert os.environ[DATAFLOW_JOIN] == __file__
 
 
 def test_contenders_read_the_same_edges(tmp_path):
@@ -390,6 +427,16 @@ def test_a_tiny_bench(tmp_path):
         assert found.machine["cores"]
 
 
+def test_a_hub_has_its_leaves():
+    library = Library()
+    try:
+        graph = library.get(HUB, UNDIRECTED)
+    finally:
+        table = pq.read_table(graph.path)
+        library.close()
+    assert int((table["src"].to_numpy() == 0).sum()) == LEAVES
+
+
 def test_a_fraction_of_a_graph_is_a_graph(monkeypatch):
     monkeypatch.setitem(graphs.FRACTIONS, "some", (BUNDLED, 0.5))
     library = Library()
@@ -470,12 +517,9 @@ def test_tiny_updates(tmp_path, spark):
     assert len(watching.figures["epochs"]) == len(bare.figures["epochs"]) == 3
     assert watching.seconds == pytest.approx(sum(watching.figures["epochs"][1:]) / 2)
     assert watching.figures["process"] > 1 << 20
-    tiny_run("updates-size", [tiny("epoch-10", graph, updates=10, epochs=2)], tmp_path)
-    everything, _ = tiny_run("updates-all", [tiny("watching-all", graph, updates=100), tiny("anew", graph)], tmp_path)
-    assert everything.figures["changed"] == int(everything.count or 0)
     tiny_run("updates-capacity", [tiny("capacity-4", graph, updates=40, epochs=2)], tmp_path)
     page = write_report(read(tmp_path / "results.jsonl"), tmp_path).read_text()
-    for title in ("updates per second", "epochs / counted", "peak of the process", "most received in a round"):
+    for title in ("updates per second", "most received in a round"):
         assert title in page
 
 
@@ -529,3 +573,104 @@ def test_decades_of_a_stream(tmp_path):
     many = line("watching-many", suite="updates-many", figures={"epochs": times, "updates": 1000, "changed": 5})
     page = write_report([many], tmp_path).read_text()
     assert "| bigjoin, an epoch | 1,000 µs | 2,000 µs | 4,000 µs | 4.00 | 4.00 s |" in page
+
+
+def test_epochs_in_this_process(tmp_path):
+    graph = random_graph(tmp_path, undirected=True)
+    tiny_run("updates-size", [tiny("epoch-10", graph, updates=10, epochs=3), tiny("epoch-1", graph, epochs=5)], tmp_path)
+    everything, anew = tiny_run("updates-all", [tiny("watching-all", graph, updates=50), tiny("anew", graph)], tmp_path)
+    assert everything.count == anew.count
+    assert everything.figures["changed"] == int(anew.count or 0)
+    assert everything.seconds >= sum(everything.figures["epochs"])
+    (large,) = tiny_run("updates-diamonds", [tiny("applied-large", graph, updates=10, epochs=3)], tmp_path)
+    assert large.seconds == pytest.approx(sum(large.figures["epochs"][1:]) / 2)
+    page = write_report(read(tmp_path / "results.jsonl"), tmp_path).read_text()
+    for shown in ("| triangle | 10 updates | ", "| diamond | 10 updates | ", "peak of the process", "epochs / both"):
+        assert shown in page
+
+
+def test_epochs_of_one_edge_and_the_disk(tmp_path):
+    graph = random_graph(tmp_path, undirected=False)
+    seats = [tiny(f"latency-{sync}", graph, epochs=5) for sync in SYNCS]
+    lines = tiny_run("updates-latency", [*seats, tiny("synced", graph, epochs=5)], tmp_path)
+    assert len({line.count for line in lines[:-1]}) == 1
+    assert all(len(line.figures["epochs"]) == 5 for line in lines)
+    assert "| one fsync | 4 | " in write_report(lines, tmp_path).read_text()
+
+
+MOTIF = r"""#!{python}
+import sys
+edges, updates = sys.argv[-5], sys.argv[-3]
+assert sys.argv[1:8] == ["3", "0", "1", "0", "2", "1", "2"] and updates == "100", sys.argv
+many = sum(1 for _ in open(edges))
+print("motif:\t[(0, 1), (0, 2), (1, 2)]\n1ms\t[worker 0]\tdata loaded\n1ms\t[worker 0]\tindices merged")
+print(f"elapsed: 1.35s\ttotal motifs at this process: {{many}}")
+"""
+"""Says what dataflow-join's program says, and counts lines."""
+
+
+def test_the_program_of_the_paper(tmp_path, monkeypatch):
+    graph = random_graph(tmp_path, undirected=False)
+    program = tmp_path / "motif"
+    program.write_text(MOTIF.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv(DATAFLOW_JOIN, str(program))
+    names = ("paper-group-1000", "paper-epoch-1000", "dataflow-join-1000")
+    group, epoch, theirs = tiny_run("updates-paper", [tiny(name, graph, updates=100) for name in names], tmp_path)
+    assert group.count == epoch.count
+    assert theirs.count is None
+    assert (theirs.seconds, theirs.figures["counted"]) == (1.35, len(pq.read_table(graph.path)))
+    assert f"| {BUNDLED} | triangle | 1,000 | 1.35 s | " in write_report([group, epoch, theirs], tmp_path).read_text()
+    assert outcome("elapsed: 120.5ms\ttotal motifs at this process: -7\n") == (0.1205, -7)
+    with pytest.raises(BigjoinError, match="did not say what it counted"):
+        outcome("motif:\t[(0, 1)]")
+
+
+def test_ratios_to_the_program_of_the_paper(tmp_path):
+    common = {"suite": "updates-paper", "query": "4-clique"}
+    lines = [line("paper-group-1000", warm=[4.0], **common), line("paper-epoch-1000", warm=[6.0], **common)]
+    assert f"| {BUNDLED} | 4-clique | 1,000 | - | 4.00 s | 6.00 s | - | - | - |" in write_report(lines, tmp_path).read_text()
+    lines.append(line("dataflow-join-1000", warm=[8.0], count=None, figures={"counted": 5}, **common))
+    page = write_report(lines, tmp_path).read_text()
+    assert f"| {BUNDLED} | 4-clique | 1,000 | 8.00 s | 4.00 s | 6.00 s | 0.50 | 0.75 | 5 |" in page
+    assert PAPER_SIZES[0] == 1_000
+
+
+def test_stars_at_a_hub(tmp_path):
+    (tmp_path / "hub.txt").write_text("".join(f"0 {leaf}\n{leaf} {leaf % 7 + 1}\n" for leaf in range(1, 400)))
+    library = Library(tmp_path)
+    try:
+        graph = library.get("hub", UNDIRECTED)
+        stars, *lookups = (tiny(name, graph, leaves=2) for name in ("stars", "lookups", "lookups-bare"))
+        for question in SUITES["updates-stars"].questions:
+            found = compare([stars], question, Limits(rounds=0))["stars"]
+            assert len(found.figures["epochs"]) == 4
+        assert found.count is not None
+        assert found.count > 2**53
+        assert compare([stars], Question("8-star"), Limits(rounds=0))["stars"].count > 2**64
+        lines = tiny_run("updates-stars", [stars, *lookups], tmp_path)
+    finally:
+        library.close()
+    assert "epoch / bare lookups" in write_report(lines, tmp_path).read_text()
+
+
+def test_a_sliding_window(tmp_path):
+    graph = random_graph(tmp_path, undirected=True)
+    (slid,) = tiny_run("updates-window", [tiny("sliding", graph, updates=10, epochs=20, window=12)], tmp_path)
+    assert int(slid.count or 0) > 0
+    assert len(slid.figures["samples"]) == len(slid.figures["epochs"]) == 20
+    assert slid.figures["rebuilt"] == 10
+    assert slid.figures["samples"][-1]["files"] > 0
+    page = write_report([slid], tmp_path).read_text()
+    assert "the count was that of a new index at 10 of 10 points" in page
+    for shown in ("time of an epoch", "memory of the process", "files of the index", "bytes of the index"):
+        assert f"| {shown} | " in page
+
+
+def test_first_and_last_fifth(tmp_path):
+    samples = [{"epoch": n, "memory": 2**20 * n, "files": 10, "bytes": 2**20} for n in range(1, 11)]
+    figures = {"updates": 5, "epochs": [0.001] * 8 + [0.002] * 2, "samples": samples, "compactions": 3, "rebuilt": 10}
+    page = write_report([line("sliding", suite="updates-window", figures=figures)], tmp_path).read_text()
+    assert "10 epochs, 3 compactions; " in page
+    assert "| time of an epoch | 1.00 ms | 2.00 ms | 2.00 |" in page
+    assert "| memory of the process | 2 MB | 10 MB | 6.33 |" in page

@@ -7,7 +7,6 @@ import logging
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
 import warnings
@@ -34,7 +33,7 @@ def run(*arguments, cwd=None, **environment):
 def run_here(*arguments, cwd):
     """Run a command in this process, so that it uses the tests' Spark session: for tests with many calls."""
     out, err, code = TextIOWrapper(BytesIO(), write_through=True), StringIO(), 0
-    handler, showing = signal.getsignal(signal.SIGTERM), warnings.showwarning
+    showing = warnings.showwarning
     with (
         chdir(cwd),
         redirect_stdout(out),
@@ -47,7 +46,6 @@ def run_here(*arguments, cwd):
             code = int(exit_.code or 0)
         finally:
             logging.disable(logging.NOTSET)
-            signal.signal(signal.SIGTERM, handler)
             warnings.showwarning = showing
     return subprocess.CompletedProcess(arguments, code, out.buffer.getvalue().decode(), err.getvalue())
 
@@ -219,6 +217,54 @@ def test_count_find_and_index(spark, tmp_path):
 
     (tmp_path / "edges.csv").write_text("src,dst\n1,2\n2\n")
     assert refused(run("count", "3-cycle", "edges.csv", cwd=tmp_path), "do not have two columns, for example '2'")
+
+
+DEAF_MODULE = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.{name})
+    print("whole")
+except BaseException:
+    print("overlooked")
+"""
+
+IMPORTS_DEAF_MODULE = """
+from bigjoin.cli.interrupts import spare_imports
+spare_imports()
+try:
+    import deaf, time
+    time.sleep(30)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_waits_for_the_end_of_an_import(name, tmp_path):
+    (tmp_path / "deaf.py").write_text(DEAF_MODULE.format(name=name))
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS_DEAF_MODULE], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=25
+    )
+    assert done.stdout == "whole\ninterrupted\n"
+
+
+def test_an_interrupt_that_is_ignored_stays_ignored():
+    code = "import signal; signal.signal(2, signal.SIG_IGN); from bigjoin.cli.interrupts import spare_imports as spare; spare()"
+    code += "; print(signal.getsignal(2).name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=25)
+    assert done.stdout == "SIG_IGN\n"
+
+
+def test_a_window_is_over_the_relation_that_has_the_column(tmp_path):
+    (tmp_path / "pays.csv").write_text("src,dst,day\n1,2,2024-05-01\n")
+    (tmp_path / "knows.csv").write_text("src,dst\n1,2\n")
+    run_here("index", "pays.csv", "bank.index", "--name", "pays", "--relation", "knows=knows.csv", "--quiet", cwd=tmp_path)
+    (tmp_path / "updates").mkdir()
+    (tmp_path / "updates" / "1.csv").write_text("src,dst,op,day,relation\n2,1,+,2024-05-02,pays\n")
+    (tmp_path / "updates" / "2.csv").write_text("src,dst,op,day,relation\n3,1,+,2024-05-03,pays\n2,1,+,,knows\n")
+    options = ["--updates", "updates", "--once", "--window", "2 days", "--time", "day", "--quiet"]
+    told = run_here("watch", "q(a,b,e) := pays(a,b,e)", "bank.index", *options, cwd=tmp_path).stdout
+    assert told == "2 epochs, 3 updates, +2 -1 matches; q 2\n"
 
 
 def test_an_error_that_spark_raises_after_an_interrupt_is_an_interrupt():

@@ -48,11 +48,25 @@ def test_the_same_code_runs_on_spark_connect(tmp_path):
         frame = spark.readStream.schema("src long, dst long, op string").option("header", True)
         stream = frame.option("maxFilesPerTrigger", 1).csv(str(pathlib.Path("updates").absolute()))
         watching = graph.watch("triangle", stream, output="out", unique=True, trigger={"availableNow": True})
+        assert repr(watching).startswith("Watch of triangle: running, epoch "), watching
         watching.awaitTermination()
+        assert repr(watching) == "Watch of triangle: stopped, epoch 2; triangle 3; output in out", watching
+        assert (watching.epoch, watching.counts, watching.isActive) == (2, {"triangle": 3}, False)
+        assert "<table" in watching._repr_html_() and watching.id and watching.exception() is None
         counts = [json.loads(line)["count"] for line in pathlib.Path("out/_counts.jsonl").read_text().splitlines()]
         assert sorted(counts) == sorted([3, 3]), counts
         rows = spark.read.parquet(str(pathlib.Path("out").absolute())).orderBy("epoch", "change").collect()
         assert [(row.epoch, row.change) for row in rows] == [(1, 1), (2, -1), (2, 1)], rows
+        from types import SimpleNamespace
+        import bigjoin.notebook as notebook
+        shown, notebook.DELAY_SECONDS = [], 0.0
+        publish = lambda data, transient, update: shown.append(data["text/plain"])
+        shell = SimpleNamespace(kernel=1, execution_count=1, display_pub=SimpleNamespace(publish=publish))
+        sys.modules["IPython"] = SimpleNamespace(get_ipython=lambda: shell, __file__="IPython/__init__.py")
+        for strategy in ("shared", "partitioned"):
+            shown.clear()
+            assert graph.count("triangle", unique=True, strategy=strategy) == 3
+            assert shown[0].startswith("counting: ") and shown[-1] == "", shown
         print("connected")
         """
     )

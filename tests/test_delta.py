@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from bigjoin.compiled import loops
 from bigjoin.compiled.loops import Counting, Listing
-from bigjoin.index.phase import Phase
-from bigjoin.index.runs import Delta, combined, to_merge
+from bigjoin.index.runs import Delta, UntrueRunsError, combined, to_merge
 from bigjoin.index.versions import Versions
 from bigjoin.indexing import build_index
 from bigjoin.joins.bind import bind, result_columns
 from bigjoin.joins.changes import Signed, changed
 from bigjoin.joins.generic_join import GenericJoin
+from bigjoin.joins.phase import Phase
 from bigjoin.joins.seeds import equal_ranges
 from bigjoin.languages import parse
 from bigjoin.planner import delta_plan, plan
@@ -186,8 +186,7 @@ def check(history, size, run):
                         columns = result_columns(listed.query, signed.dq.plan.attributes, phase)
                         for row in zip(*(c.decode(rows).to_pylist() for c in columns), strict=True):
                             found[row] += signed.sign
-            if not listed.consolidates:
-                assert all(abs(change) == 1 for change in found.values()), (found, str(listed))
+            assert all(abs(change) == 1 for change in found.values()), (found, str(listed))
             classes: Counter = Counter()
             for row, change in found.items():
                 classes[ordered(history.query, [row], history.directed)[0]] += change
@@ -246,11 +245,12 @@ def test_a_query_with_very_many_symmetries_has_a_delta_query_for_each_atom():
     assert len(plans.queries) == 8
 
 
-def test_a_negated_atom_has_a_delta_query_with_the_sign_reversed():
+def test_a_negated_atom_has_a_delta_query_and_reads_epochs_the_other_way_round():
     plans = delta_plan(parse("q(a,b,c) := edge(a,b), edge(b,c), not edge(c,a)"), assumed_graph(symmetric=False))
-    assert [dq.sign for dq in plans.queries] == [1, 1, -1]
-    assert plans.consolidates
-    assert "-dQ3, seeded with the delta of not edge(c, a)" in str(plans)
+    assert [dq.plan.seed.extender.atom.version for dq in plans.queries] == [Version.DELTA, Version.DELTA, Version.NOT_DELTA]
+    negated = [e.atom.version for dq in plans.queries for step in dq.plan.steps for e in (*step.excluders, *step.checks)]
+    assert set(negated) == {Version.NOT_OLD}
+    assert "dQ3, seeded with the delta of not edge(c, a)" in str(plans)
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -301,12 +301,15 @@ def test_runs_that_are_merged_come_to_the_same(batches):
         state = state - set(deleted) | set(inserted)
         columns = [np.array([[p[i] for p in part] for i in (0, 1)], np.uint32) for part in (deleted, inserted)]
         runs.append({("edge", 2): Delta(*columns)})
-    merged = runs[0]
-    for run in runs[1:]:
-        merged = combined(merged, run)
-    delta = merged["edge", 2]
+    delta = combined(runs)["edge", 2]
     assert set(zip(*(c.tolist() for c in delta.inserted), strict=True)) == state
     assert not len(delta.deleted[0])
+
+
+def test_runs_that_insert_what_is_there_are_refused():
+    pair, none = np.array([[1], [2]], np.uint32), np.empty((2, 0), np.uint32)
+    with pytest.raises(UntrueRunsError):
+        combined([{("edge", 2): Delta(none, pair)}] * 2)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=300))

@@ -16,12 +16,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import bigjoin as bj
+from bigjoin import errors
 from bigjoin.cli.main import cli
 from bigjoin.languages import named, parse
 from bigjoin.query.statistics import assumed_graph
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "README.md"]
 
 
 def commands(group=cli):
@@ -39,23 +41,32 @@ def help_of(name):
 def test_cli_reference_is_the_help():
     text = (ROOT / "docs" / "cli.md").read_text()
     for name in commands():
-        assert f"```\n{help_of(name)}\n```" in text, f"run `python -m tests.test_docs` to update docs/cli.md ({name})"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_on_a_page_is_python(page):
-    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
-        compile(code, str(page), "exec")
+        assert f"```text\n{help_of(name)}\n```" in text, f"run `python -m tests.test_docs` to update docs/cli.md ({name})"
+    assert COMPLETION in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text())):
+    text = page.read_text()
+    links = [
+        *re.findall(r"\]\((?!https?:)([^)\s]+)\)", text),
+        *re.findall(r"<(?:img|source)[^>]* (?:src|srcset)=\"([^\"]+)\"", text),
+    ]
+    for target, _, anchor in (link.partition("#") for link in links):
         linked = (page.parent / target) if target else page
         assert linked.exists(), target
         titles = re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE) if anchor else []
         slugs = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+        slugs |= set(re.findall(r"^::: (.*)$", linked.read_text(), re.MULTILINE)) if anchor else set()
         assert not anchor or anchor in slugs, f"{target}#{anchor}"
+
+
+def test_public_names_are_in_the_reference():
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    documented = set(re.findall(r"^::: bigjoin\.(\w+)$", pages, re.MULTILINE))
+    assert documented - {"graphframes"} == set(bj.__all__) - {"__version__"}
+    tree = re.search(r"^BigjoinError\n(?:[│├└].*\n)+", errors.__doc__, re.MULTILINE)[0]
+    assert re.sub(r" \(defined in .*", "", tree) in pages
 
 
 def test_named_queries_are_documented():
@@ -100,26 +111,58 @@ def program(name):
     return SimpleNamespace(**runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name=name))
 
 
-def test_rings_of_the_payments_example_by_brute_force():
-    payments = [row for row in program("payments").generated_payments().itertuples(index=False, name=None) if row[2] >= 500]
+def test_what_the_payments_example_finds_by_brute_force():
+    payments = [*enumerate(program("payments").generated_payments().itertuples(index=False, name=None))]
 
-    def rings(path):
-        start, end, first, last = path[0][0], path[-1][1], path[0][3], path[-1][3]
-        if len(path) >= 3 and end == start:
+    def live(day):
+        """The payments of a day's window, as corrected by then."""
+        known = {number: row for number, row in payments if day - 5 < row[3] <= day}
+        if 253 in known and day >= 5:
+            known[253] = (*known[253][:2], 49.5, known[253][3])
+        return list(known.values())
+
+    def rings(path, rows):
+        if len(path) >= 3 and path[-1][1] == path[0][0]:
             yield path
-        elif len(path) < 5 and len({row[0] for row in path} | {end}) == len(path) + 1:
-            for row in payments:
-                if row[0] == end and last < row[3] < first + 5:
-                    yield from rings([*path, row])
+        elif len(path) < 5 and len({row[0] for row in path} | {path[-1][1]}) == len(path) + 1:
+            for row in rows:
+                if row[0] == path[-1][1] and path[-1][3] < row[3]:
+                    yield from rings([*path, row], rows)
 
-    found = sorted((path for row in payments for path in rings([row])), key=lambda path: (path[-1][3], len(path), path))
-    told = [f"day {p[-1][3]}:{''.join(f' {src} -({paid})->' for src, _, paid, _ in p)} {p[0][0]}" for p in found]
-    threes = sum(len(path) == 3 for path in found)
-    *lines, signed, after = (ROOT / "examples" / "payments.out").read_text().splitlines()
-    assert lines == told
-    gone = sum(len(path) == 3 and path[0][3] <= 10 - 5 for path in found)
-    assert signed.endswith(f": {threes} {gone}")
-    assert after.endswith(str({f"ring{n}": sum(len(p) == n and p[0][3] > 10 - 5 for p in found) for n in (3, 4, 5)}))
+    def found(day):
+        """What there is at the end of a day: each ring as it is told, by length; what many pay; what is paid to suspects."""
+        rows = live(day)
+        large, small = [row for row in rows if row[2] >= 500], [row for row in rows if row[2] < 100]
+        told = {3: set(), 4: set(), 5: set()}
+        for path in (path for row in large for path in rings([row], large)):
+            way = "".join(f" {src} -({paid:g})->" for src, _, paid, _ in path)
+            told[len(path)].add(((*(row[0] for row in path), *(row[2] for row in path)), f"{way} {path[0][0]}"))
+        many = {}
+        for account in {row[1] for row in small}:
+            paid = [row[2] for row in small if row[1] == account]
+            if len(paid) >= 10:
+                many[account] = f": {len(paid)} payments, {sum(paid):g} in all"
+        suspects = {(src, dst, paid) for src, dst, paid, _ in large if dst == 203} if 4 <= day < 7 else set()
+        return [*told.values(), many, suspects]
+
+    lines, before = [], found(0)
+    for day in range(1, 11):
+        lines += ["-- stopped, and started again --"] if day == 6 else []
+        after, start = found(day), f"epoch {day}: "
+        for was, now in zip(before[:3], after[:3], strict=True):
+            lines += [f"{start}-{told}" for _, told in sorted(was - now)] + [f"{start}+{told}" for _, told in sorted(now - was)]
+        lines += [f"{start}{a} is no longer paid by many{told}" for a, told in sorted(before[3].items()) if a not in after[3]]
+        lines += [f"{start}{a} is paid by many{told}" for a, told in sorted(after[3].items()) if a not in before[3]]
+        for sign, rows in (("-", before[4] - after[4]), ("+", after[4] - before[4])):
+            lines += [f"{start}{sign} {src} -({paid:g})-> suspect {dst}" for src, dst, paid in sorted(rows)]
+        before = after
+    said = (ROOT / "examples" / "payments.out").read_text().splitlines()
+    assert said[: len(lines)] == lines
+    counts = dict(zip(("ring3", "ring4", "ring5", "fanin", "suspects"), map(len, before), strict=True))
+    assert said[len(lines)] == f"within the window after epoch 10: {counts}"
+    assert len(said) == len(lines) + 3
+    assert "column 'dst' is NULL" in said[-2]
+    assert "column 'op' is '?'" in said[-1]
 
 
 def test_rings_of_the_rings_example_by_brute_force():
@@ -173,10 +216,38 @@ def test_groups_of_the_social_example_by_brute_force():
     assert (ROOT / "examples" / "social.out").read_text().splitlines() == lines
 
 
+COMPLETION = """
+## Completion
+
+In bash, zsh and fish the Tab key completes commands and options, the values of an option such as `--strategy`, the names of
+queries, and files. One line turns it on. It needs `bigjoin` on the `PATH`, as in an environment that is activated.
+
+In bash 4.4 or newer, at the end of `~/.bashrc`:
+
+```sh
+eval "$(_BIGJOIN_COMPLETE=bash_source bigjoin)"
+```
+
+In zsh, at the end of `~/.zshrc`, after `compinit`:
+
+```sh
+eval "$(_BIGJOIN_COMPLETE=zsh_source bigjoin)"
+```
+
+In fish, in `~/.config/fish/completions/bigjoin.fish`:
+
+```sh
+env _BIGJOIN_COMPLETE=fish_source bigjoin | source
+```
+
+Each Tab starts Python for a moment. What you type between quotes, such as a rule, is not completed.
+"""
+
+
 def write_cli_reference():
     parts = ["# Command line\n\nGenerated from `--help` by `python -m tests.test_docs`; a test checks that it is up to date.\n"]
-    parts += [f"\n## bigjoin {name}\n\n```\n{help_of(name)}\n```\n" for name in commands()]
-    (ROOT / "docs" / "cli.md").write_text("".join(parts))
+    parts += [f"\n## bigjoin {name}\n\n```text\n{help_of(name)}\n```\n" for name in commands()]
+    (ROOT / "docs" / "cli.md").write_text("".join([*parts, COMPLETION]))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from bigjoin.languages import parse
 from bigjoin.planner import count_plan
 from bigjoin.query.terms import Property
 from bigjoin.streaming import compaction
+from bigjoin.streaming.commit import LOG_NAME
 from bigjoin.streaming.compaction import without_runs
 from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.update_files import watch_folder
@@ -54,6 +55,7 @@ WRITING = ("open", "os.link", "os.mkdir", "os.rename", "os.truncate")
 CLEANING = ("os.remove", "os.rmdir", "shutil.rmtree")
 UNHEARD = (
     (os, "fsync"),
+    (os, "fdatasync"),
     (os, "pwrite"),
     (np.lib.format, "write_array"),
     (pq.ParquetWriter, "close"),
@@ -291,7 +293,7 @@ def serve() -> None:
 
     What the system has taken it keeps, however a process ends, so nothing waits for the disk here.
     """
-    os.fsync = lambda descriptor: None
+    os.fsync = os.fdatasync = lambda descriptor: None
     for line in sys.stdin:
         path, name, at, cleaning = json.loads(line)
         place, child = Place(Path(path), SCENARIOS[name]), 0
@@ -310,8 +312,8 @@ def serve() -> None:
 class Processes:
     """Asks the process that serves."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-c", "from tests.test_exactly_once import serve; serve()"]
+    def __init__(self, program: str = "from tests.test_exactly_once import serve; serve()") -> None:
+        command = [sys.executable, "-c", program]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
         )
@@ -411,7 +413,7 @@ def test_killed_again_and_again_and_started_again(tmp_path, processes):
 
 
 def test_what_a_commit_names_would_survive_a_power_cut(tmp_path, monkeypatch):
-    """Files and folders that are new are synced before the manifest is replaced, and renamed ones before the next commit."""
+    """What is new is synced before the manifest is replaced or the log is, and what is renamed before the next commit."""
     place = Place(tmp_path / "place", SCENARIOS["rows"])
     place.build(epochs=3)
     synced: dict[int, int] = {}
@@ -421,20 +423,26 @@ def test_what_a_commit_names_would_survive_a_power_cut(tmp_path, monkeypatch):
         now = path.stat()
         return synced.get(now.st_ino) == now.st_mtime_ns or path in known or path.name == ".lock"
 
+    def commit(*but: Path) -> None:
+        nonlocal commits
+        everything = (*place.index.rglob("*"), place.output, *place.output.rglob("*"))
+        assert not [path for path in everything if path not in but and not is_durable(path)]
+        commits += 1
+
     def sync(descriptor: int) -> None:
-        now = os.fstat(descriptor)
+        now, path = os.fstat(descriptor), Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.name == LOG_NAME and now.st_size:
+            commit(path)
         synced[now.st_ino] = now.st_mtime_ns
 
     def noted(source, target):
-        nonlocal commits
         if Path(target).name == MANIFEST:
-            new = [path for path in (*place.index.rglob("*"), place.output, *place.output.rglob("*")) if not is_durable(path)]
-            assert not new
-            commits += 1
+            commit()
         replace(source, target)
         known.add(Path(target))
 
     monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "fdatasync", sync)
     monkeypatch.setattr(os, "replace", noted)
     place.watch()
     assert commits == 3
@@ -526,7 +534,7 @@ TRIPLE = b"src,dst,op\n1,2,+\n2,3,+\n1,3,+\n"
 GOOD = parquet(src=[3, 1], dst=[4, 4], op=["+", "+"])
 FAULTS = {
     "002.csv": [
-        (b"src,dst\n3,4\n", "002.csv has no column 'op', + for an insertion and - for a deletion; its columns are: src, dst"),
+        (b"src,op\n3,+\n", "002.csv has no columns src and dst; its columns are: src, op"),
         (b"src,dst,op\n3,4,+\n1,4,?\n", "column 'op' of updates/002.csv is '?' in row 2; it says + or -"),
         (b"src,dst,op\n3,4,+\n,4,+\n", "column 'src' of updates/002.csv is NULL in row 2: an edge has two ends"),
         (b"src,dst,op\n3,x,+\n", "column 'dst' of updates/002.csv is string, and the ids of the graph are int64: cast it"),
@@ -547,12 +555,12 @@ def test_a_file_that_is_refused_damages_nothing_and_can_be_replaced(tmp_path):
     updates, command = tmp_path / "updates", ("watch", TRIANGLE, "graph", "--output", "out", "--once", "--updates")
     updates.mkdir()
     assert refused(run_here(*command, "nowhere", cwd=tmp_path), "there is no folder nowhere of updates")
-    (updates / "001.csv").write_bytes(b"src,dst\n1,2\n")
-    assert refused(run_here(*command, updates.name, cwd=tmp_path), "001.csv has no column 'op'")
+    (updates / "001.csv").write_bytes(b"src,op\n1,+\n")
+    assert refused(run_here(*command, updates.name, cwd=tmp_path), "001.csv has no columns src and dst")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["updates"]
     (updates / "001.csv").write_bytes(TRIPLE)
     (tmp_path / "graph" / "build-0123456789ab").mkdir(parents=True)  # as a first build that was killed leaves it
-    assert run_here(*command, updates.name, cwd=tmp_path).stdout == "1 epochs, 3 updates, +1 -0 matches; q 1\n"
+    assert run_here(*command, updates.name, cwd=tmp_path).stdout == "1 epoch, 3 updates, +1 -0 matches; q 1\n"
     before = files_below(tmp_path / "graph"), files_below(tmp_path / "out")
     for name, faults in FAULTS.items():
         for content, sentence in faults:
@@ -586,7 +594,7 @@ def test_an_index_and_an_output_belong_to_what_they_were_watched_with(tmp_path):
     assert refused(watch(updates="others"), "follows the files of", "(--adopt)")
     assert (files_below(tmp_path / "graph"), files_below(tmp_path / "out")) == before
     shutil.rmtree(tmp_path / "out")  # who does not want it any more may remove it
-    assert watch(TRIANGLE, "new", "others", "--adopt").stdout == "1 epochs, 3 updates, +0 -0 matches; q 1\n"
+    assert watch(TRIANGLE, "new", "others", "--adopt").stdout == "1 epoch, 3 updates, +0 -0 matches; q 1\n"
 
 
 def test_the_command_is_killed_and_given_again(tmp_path):

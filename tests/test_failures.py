@@ -279,7 +279,10 @@ def failing_stream(spark, folder):
     return graph.watch("triangle", stream, output=str(folder / "out"), trigger={"availableNow": True})
 
 
-SENTENCE = "column 'op' of batch 0 is '?' in row 1; it says + or -, insert or delete, 1 or -1"
+SENTENCE = (
+    "column 'op' of batch 0 is '?' in row 1; it says + or -, insert or delete, 1 or -1, or = to replace properties; nothing of "
+    "epoch 1 is applied: correct it, or leave out such rows with --on-bad-row skip or quarantine (on_bad_row=)"
+)
 
 
 def sentence_of(watching):

@@ -14,7 +14,6 @@ MODULES = {path.relative_to(LIBRARY): ast.parse(path.read_text()) for path in LI
 JSON_LIKE = {
     "answers.py": "the stats of a run, which users read",
     "cli/options.py": "answers that --json prints",
-    "explain.py": "the stats of a run, shown as a table",
     "index/manifest_file.py": "where a manifest's JSON is read and written",
     "local/count_job.py": "the stats of a run",
     "local/strategy.py": "the stats of a run",

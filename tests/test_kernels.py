@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bigjoin import kernels
 from bigjoin.index.stage_runner import in_threads, in_turn
 from bigjoin.index.trie import build_trie
 from bigjoin.ingest import radix
@@ -277,3 +280,15 @@ def test_again_with_bounds_checked_and_without_the_jit(setting, tests, tmp_path)
     ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_no_kernel_hashes_as_python_does():
+    """Machine code that does needs a symbol that only numba's tables define, and kept machine code is loaded without them."""
+    for file in Path(kernels.__file__).parent.glob("*.py"):
+        if file.name not in ("jit.py", "generated.py"):
+            called = {
+                node.func.id
+                for node in ast.walk(ast.parse(file.read_text()))
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            }
+            assert not called & {"hash", "set", "dict"}, file

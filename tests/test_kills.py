@@ -119,7 +119,7 @@ WRITERS = {
 def unnamed(path: Path) -> list[str]:
     """What lies in an index and its manifest does not speak of."""
     manifest = json.loads((path / "manifest.json").read_text())
-    named = {Path(name).parts[0] for name in manifest["files"]} | {entry["folder"] for entry in manifest["superseded"]}
+    named = {Path(name).parts[0] for name in manifest["files"]} | {entry["folder"] for entry in manifest.get("superseded", ())}
     return sorted({entry.name for entry in path.iterdir()} - named - {"manifest.json", ".lock"})
 
 

@@ -338,8 +338,11 @@ def test_a_query_has_a_session_of_its_own_with_the_users_settings(spark):
 def test_the_shell_has_a_timeout(spark, dense, tmp_path):
     done = run_here("count", ENDLESS, dense.path, "--timeout", "1.5", "--quiet", cwd=tmp_path)
     refused(done, "the query was stopped after 1.5 seconds (its timeout)")
-    for command in (["find", ENDLESS], ["find", ENDLESS, "-o", "out.csv"], ["explain", ENDLESS, "--analyze"]):
+    for command in (["find", ENDLESS, "-o", "out.csv"], ["explain", ENDLESS, "--analyze"]):
         refused(run_here(*command, dense.path, "--timeout", "1", "--quiet", cwd=tmp_path), "stopped after 1 seconds")
+    done = run_here("find", ENDLESS, dense.path, "--timeout", "1", "--quiet", cwd=tmp_path)  # prints rows as it finds them
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "stopped after 1 seconds" in done.stderr
     refused(run_here("count", "triangle", dense.path, "--timeout", "0", cwd=tmp_path), "--timeout")
     assert list(tmp_path.iterdir()) == []
 

@@ -43,7 +43,7 @@ TRIPLES = "q(a,b,c,d) := edge(a,b), edge(a,c), edge(a,d)"
 
 def test_many_rows_are_worth_a_warning(star, monkeypatch):
     (said,) = checked(star, TRIPLES)
-    assert said.startswith("q has about 2.7e+10 rows (95 %: 2.7e+10 to 2.7e+10): use limit or sample")
+    assert said.startswith("q has about 27,000,000,000 rows (95 %: 27,000,000,000 to 27,000,000,000): use limit or sample")
     assert checked(star, "q(a,b,c) := edge(a,b), edge(a,c)") == []
     monkeypatch.setenv("BIGJOIN_MANY_ROWS", "1e6")
     assert len(checked(star, "q(a,b,c) := edge(a,b), edge(a,c)")) == 1
@@ -64,7 +64,7 @@ def test_rows_that_are_distinct_or_grouped_are_not_forecast(star):
 
 
 def test_too_many_rows_are_refused_before_anything_runs(star):
-    with pytest.raises(RowLimitError, match=r"q has about 2.7e\+10 rows .*, and max_rows is 1,000: use limit or sample"):
+    with pytest.raises(RowLimitError, match=r"q has about 27,000,000,000 rows .*, and max_rows is 1,000: use limit or sample"):
         checked(star, TRIPLES, max_rows=1000)
     with pytest.raises(BigjoinError, match="max_rows is -1; it must be at least 0"):
         checked(star, TRIPLES, max_rows=-1)
@@ -147,4 +147,4 @@ def test_the_command_refuses(tmp_path):
     command = [sys.executable, "-c", spark + code, "find", query, str(source), "--max-rows", "10", "--quiet"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (2, "")
-    assert "q has about 4e+06 rows" in found.stderr
+    assert "q has about 4,000,000 rows" in found.stderr

@@ -156,6 +156,15 @@ def test_the_bound_on_a_count_is_close_enough_to_add_up_in_64_bits(name, tmp_pat
             assert Counting(term, query, index)._bounds()[0] < loops.MAX_INT64_COUNT
 
 
+def test_the_bound_on_cliques_is_that_of_sets_and_not_of_lists(tmp_path):
+    """The vertices of a clique are ever smaller members of one list, of which only the part below its own vertex counts."""
+    edges = list(permutations(range(40), 2))
+    table = pa.table({"src": [a for a, _ in edges], "dst": [b for _, b in edges]})
+    index, query = build_index(table, tmp_path / "index", directed=False), parse("12-clique", unique=True)
+    (term,) = count_plan(query, index.statistics).terms
+    assert Counting(term, query, index)._bounds()[0] == comb(39, 11)  # as many as the last vertex really has below it
+
+
 def test_a_long_path_is_counted_by_values_that_are_kept(tmp_path):
     """12 steps of a walk on a complete graph of 40 vertices: far too many to list, and more than 64 bits hold."""
     edges = list(permutations(range(40), 2))

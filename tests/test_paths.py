@@ -31,7 +31,7 @@ from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, pl
 from bigjoin.query.statistics import assumed_graph
 from bigjoin.spark import shared
 from bigjoin.streaming import compaction as compaction_module
-from bigjoin.streaming import find
+from bigjoin.streaming import count_changes, find
 from bigjoin.streaming.find import Execution
 from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.watched import Watched
@@ -47,11 +47,6 @@ HISTORIES = range(19)
 WITHOUT_JIT = range(100, 104)
 """Questions and histories of each path in a process without the JIT."""
 JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"
-
-
-@pytest.fixture
-def loops_as_python(monkeypatch):
-    monkeypatch.setattr(loops, "load", interpreted)
 
 
 def on_batches(monkeypatch):
@@ -101,6 +96,7 @@ EXECUTIONS = {
     "compiled": Execution.COMPILED,
     "compiled, too large": Execution.COMPILED,
     "tasks": Execution.TASKS,
+    "all matches": Execution.ALL_MATCHES,
 }
 COMPACTION = {"compacted": 1 << 60, "in runs": 1}
 """By how much the number of tuples is divided to say how large runs may be: after every epoch they are too large, or never."""
@@ -222,13 +218,13 @@ def test_a_large_epoch_with_a_loop_atom(listing, flags):
 
 
 def test_what_there_is_to_look_at_decides_how_delta_queries_are_run(monkeypatch):
-    original, chosen = find._find_by_sharing, []
+    original, chosen = find._list_by_sharing, []
 
-    def find_by_sharing(execution, *options):
+    def list_by_sharing(execution, *options):
         chosen.append(execution)
         original(Execution.BATCHED, *options)
 
-    monkeypatch.setattr(find, "_find_by_sharing", find_by_sharing)
+    monkeypatch.setattr(find, "_list_by_sharing", list_by_sharing)
     for few, alone in [(100, 100), (-1, 100), (-1, -1)]:
         monkeypatch.setattr(find, "MAX_REACH_ON_BATCHES", few)
         monkeypatch.setattr(find, "MAX_REACH_HERE", alone)
@@ -240,7 +236,7 @@ def test_what_there_is_to_look_at_decides_how_delta_queries_are_run(monkeypatch)
 
 def test_a_count_that_is_too_much_for_batches_goes_on_as_loops(monkeypatch):
     monkeypatch.setattr(loops, "load", interpreted)
-    monkeypatch.setattr(find, "MAX_PREFIXES_ON_BATCHES", 10)
+    monkeypatch.setattr(count_changes, "MAX_PREFIXES_ON_BATCHES", 10)
     graph = bj.Graph(pa.table({"src": [0] * 20, "dst": list(range(1, 21))}))
     epoch = graph.apply(pa.table({"src": [0], "dst": [21], "op": ["+"]}), "4-star", listing=False)
     assert (epoch.created, epoch.count) == (21**4 - 20**4, 21**4)

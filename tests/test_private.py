@@ -366,3 +366,18 @@ def test_a_user_without_a_home_or_a_name_counts_by_spark(tmp_path):
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{TRIANGLES}\n", "")
     assert sorted(file.name for file in tmp_path.iterdir()) == [f"bigjoin-{SOMEBODY}", "edges.txt"]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_machine_that_does_not_know_its_own_name_counts_by_spark(tmp_path):
+    (tmp_path / "edges.txt").write_text("".join(f"{a} {b}\n" for a, b in EDGES))
+    prefix = ("unshare", "--user", "--map-root-user", "--uts")
+    if not works(*prefix):
+        pytest.skip("this system does not let users have namespaces")
+    query = "q(a, b, c) := edge(a, b), edge(b, c), edge(a, c)"
+    named = (*prefix, "sh", "-c", 'hostname nobody-knows-this && exec "$@"', "sh")
+    command = [*named, str(BIGJOIN), "count", query, "edges.txt", "--strategy", "shared", "--quiet"]
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{TRIANGLES}\n"), done.stderr

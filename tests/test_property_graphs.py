@@ -291,6 +291,15 @@ def test_rows_are_those_of_the_definition(random):
         assert len(wanted) <= agm_bound(query, graph.statistics) + 1e-6
 
 
+def test_a_label_that_everybody_has_still_tells_attributes_apart():
+    """What `unique` counts is up to the query, and not to how many vertices have a label today."""
+    edges, everybody = pa.table({"src": [1, 2], "dst": [2, 3]}), pa.table({"id": [1, 2, 3], "label": ["person"] * 3})
+    with bj.Graph(edges, vertices=everybody, labels="label", directed=False) as graph:
+        assert graph.count("q(a, b) := edge(a, b)", unique=True, strategy="local") == 2
+        assert graph.count("q(a, b) := person(b), edge(b, a)", unique=True, strategy="local") == 4
+        assert graph.count("q(a, b) := vertex(b), edge(b, a)", unique=True, strategy="local") == 2  # any vertex is one
+
+
 def possible(query, order):
     """Whether every edge id comes after the ends of an edge that it names."""
     ends = {e: [a.attributes[:2] for a in query.positive if a.attributes[2:] == (e,)] for e in order if e in "ef"}

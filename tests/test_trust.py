@@ -333,7 +333,7 @@ def test_an_index_of_the_older_format_opens_and_is_verified(tmp_path):
     assert [(graph.vertex_count, graph.edge_count)] == counts
     assert verify(graph.index) == graph.index.bytes
     done = graph.apply(pa.table({"src": ["a"], "dst": ["zz"], "op": ["+"]}))  # and goes on as the new one
-    assert (done.fate.inserted, graph.index.manifest.version) == (1, 3)
+    assert (done.fate.inserted, graph.index.manifest.version) == (1, 4)
     assert verify(Index.open(path)) > 0
     name = next(name for name in graph.index.manifest.files if "values" in name)
     content = bytearray((path / name).read_bytes())

@@ -18,16 +18,18 @@ import pytest
 import bigjoin as bj
 from bigjoin.compiled import loops
 from bigjoin.errors import BigjoinError, QueryError, SourceError
-from bigjoin.index import changing, phase
+from bigjoin.index import changing
 from bigjoin.index.changing import ChangingTrie
 from bigjoin.index.directory import Index
 from bigjoin.index.version_cache import VersionCache
 from bigjoin.index.writer import locked, verify
 from bigjoin.indexing import build_index
 from bigjoin.ingest import compact
+from bigjoin.joins import phase
 from bigjoin.languages import parse
-from bigjoin.streaming import compaction, find, monitor
+from bigjoin.streaming import compaction, find
 from bigjoin.streaming.compaction import without_runs
+from bigjoin.streaming.count_changes import ChangeCounter
 from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.update_files import watch_folder
 from bigjoin.streaming.watched import Watched
@@ -236,7 +238,7 @@ def updates(*rows, **columns):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        (pa.table({"src": [1], "dst": [2]}), "has no column 'op'"),
+        (pa.table({"src": [1], "op": ["+"]}), "has no columns src and dst"),
         (pa.table({"a": [1], "b": [2], "op": ["+"]}), "has no columns src and dst"),
         (updates((1, 2, "plus")), "is 'plus' in row 1"),
         (updates((1, None, "+")), "is NULL in row 1"),
@@ -252,13 +254,12 @@ def test_updates_that_make_no_sense_are_refused_and_change_nothing(table, said):
     assert (epoch.number, epoch.created) == (1, 1)
 
 
-def test_stored_results_do_not_outlive_a_change():
+def test_queries_over_stored_results_are_watched():
     graph = bj.Graph(pa.table({"src": [1, 2, 1], "dst": [2, 3, 3]}))
     graph.materialize("tri", "triangle")
-    with pytest.raises(QueryError, match="does not outlive updates"):
-        graph.apply(updates((3, 4, "+")), "q(a,b,c) := tri(a,b,c)")
-    graph.apply(updates((3, 4, "+")))
-    assert "tri" not in graph.index.statistics.relations
+    epoch = graph.apply(updates((3, 4, "+"), (1, 4, "+")), "q(a,b,c) := tri(a,b,c)")
+    assert [tuple(row.values())[1:] for row in epoch.table.to_pylist()] == [(1, 1, 3, 4)]
+    assert graph.count("q(a,b,c) := tri(a,b,c)") == 2
 
 
 @pytest.mark.spark
@@ -329,13 +330,14 @@ def test_tasks_keep_versions_from_one_epoch_to_the_next(tmp_path, monkeypatch):
     mine, arrived = watching(tmp_path / "index", "q(a,b,c) := edge(a,b), edge(b,c), edge(c,a)"), []
     monkeypatch.setattr(phase, "WORKER_VERSIONS", VersionCache())
 
-    def find_in_a_task(plans, phases, *options):
+    def count_in_a_task(counter, phases, *options):
         if mine.live.index.epoch != 2:  # the third epoch does not reach the task
             phases = pickle.loads(pickle.dumps(phases))
             arrived.append(phases)
-        return find.find_changes(plans, phases, *options)
+        return original(counter, phases, *options)
 
-    monkeypatch.setattr(monitor, "find_changes", find_in_a_task)
+    original = ChangeCounter.count
+    monkeypatch.setattr(ChangeCounter, "count", count_in_a_task)
     epochs = [updates((3, 2, "+"), (2, 1, "+")), updates((1, 3, "+")), updates((1, 2, "-")), updates((1, 2, "+"), (2, 3, "-"))]
     assert [mine.apply(table).count for table in epochs] == [0, 3, 0, 0]
     first, second, fourth = (

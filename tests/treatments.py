@@ -450,6 +450,7 @@ EPOCH_TREATMENTS: dict[str, Treatment] = {
     "batches": Treatment(partial(epochs_by_monitor, execution=Execution.BATCHED)),
     "compiled": Treatment(partial(epochs_by_monitor, execution=Execution.COMPILED)),
     "nests": Treatment(partial(epochs_by_monitor, execution=Execution.COMPILED, listing=False)),
+    "all-matches": Treatment(partial(epochs_by_monitor, execution=Execution.ALL_MATCHES, listing=False)),
     "from-disk": Treatment(partial(epochs_by_monitor, execution=Execution.BATCHED, reopened=True)),
     "local": Treatment(epochs_in_this_process, has_no_window),
     **{

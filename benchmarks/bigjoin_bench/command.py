@@ -23,9 +23,18 @@ _OUTPUT = "Folder for results.jsonl, benchmarks.md and plots [default: that of t
 @click.option("--report", is_flag=True, help="Measure nothing; write tables and plots from existing results.")
 @click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph; may be repeated.")
 @click.option("--rounds", type=click.IntRange(min=0), metavar="N", help="Warm runs of each contender [default: 5; quick: 2].")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", default=2, show_default=True, help="Of every contender.")
+@click.option(
+    "--cut-off", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End runs after this [default: 120]."
+)
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", default=2, show_default=True, help="Threads of each.")
 @click.option(
     "--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of graphs [default: ../shared/data/static]."
+)
+@click.option(
+    "--dataflow-join",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False, resolve_path=True),
+    metavar="PATH",
+    help="The paper's own program, for updates-paper: the example `motif` of dataflow-join, compiled.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help=_OUTPUT)
 @conf_option
@@ -37,14 +46,16 @@ def bench(
     report: bool,
     graphs: tuple[str, ...],
     rounds: int | None,
+    cut_off: float | None,
     threads: int,
     data: Path | None,
+    dataflow_join: Path | None,
     output: Path | None,
     conf: dict[str, str],
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Measure this engine and its peers side by side: tables on stdout, and a page with plots.
+    """Measure bigjoin and other systems side by side, print tables, and write a page with plots.
 
     \b
     NAME is a suite (default: all of them):
@@ -79,14 +90,21 @@ def bench(
       updates-single    the same with one update per epoch
       updates-written   writing the matches that updates create, compared with pyarrow
       updates-many      a thousand epochs, one after another
-      updates-size      10 to 1,000,000 updates per epoch, and memory
+      updates-size      1 to 1,000,000 updates per epoch without Spark, and memory
+      updates-latency   epochs of one edge without Spark, compared with one fsync
+      updates-paper     a whole graph as updates, compared with the paper's own program
       updates-all       a whole graph as updates, compared with building and counting
+      updates-stars     stars at a hub of 100,000 leaves, compared with lookups
+      updates-diamonds  diamonds and houses, 100,000 updates per epoch
+      updates-window    two thousand epochs with a sliding window: time, memory and files
       updates-capacity  updates under the partitioned strategy, by workers
       skew         what 16, 64 and 224 workers receive, by strategy, on skewed inputs and real graphs
 
-    Peers are optional; make bench installs them. A time is kept only if the counts agree.
+    The other systems are optional; make bench installs them. A time is kept only if the counts agree.
     """  # noqa: D301 - click reads the backspace: what follows is not wrapped
+    from bigjoin_bench.contenders import DATAFLOW_JOIN
     from bigjoin_bench.graphs import BUNDLED, Library
+    from bigjoin_bench.report.beside import fill_paper
     from bigjoin_bench.report.extras import EXTRAS
     from bigjoin_bench.report.page import fill_readme, write_report
     from bigjoin_bench.report.skew import write_skew
@@ -105,10 +123,14 @@ def bench(
         suites, limits = quickly(suites)
     if rounds is not None:
         limits = replace(limits, rounds=rounds)
+    if cut_off is not None:
+        limits = replace(limits, cut_off=cut_off)
     file, pages = _targets(output, quick=quick)
     wrong: list[str] = []
     if conf:
         os.environ[CONF_VARIABLE] = json.dumps(conf)  # for the contenders' processes
+    if dataflow_join is not None:
+        os.environ[DATAFLOW_JOIN] = str(dataflow_join)
     if not report:
         beside = _CHECKOUT.parent / "shared" / "data" / "static"
         library = Library(data or (beside if beside.is_dir() else None))
@@ -137,6 +159,7 @@ def bench(
     write_skew(measured, pages)
     if pages == _CHECKOUT / "docs":
         fill_readme(_CHECKOUT / "README.md", measured, BUNDLED)
+        fill_paper(pages / "paper.md", measured)
     if not quiet:
         click.echo(f"{page} has all tables and plots", err=True)
     if wrong:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -38,10 +39,17 @@ class Contender:
     options: Mapping[str, Any] = field(default_factory=dict)
     threads: int | None = None
     """How many threads it uses, if it is not left to the suite."""
+    program: str | None = None
+    """The environment variable with the path of the program that it runs, if it is one that has to be compiled."""
+    is_floor: bool = False
+    """Whether it does only what every answer has to wait for. Our time is then compared with it, not the other way round."""
 
     @property
     def missing(self) -> str | None:
-        """The line that says what to install, if the contender cannot take part."""
+        """The line that says what to install or to compile, if the contender cannot take part."""
+        if self.program is not None and not os.environ.get(self.program):
+            option = self.program.removeprefix(PROGRAMS).lower().replace("_", "-")
+            return f"{self.label} is left out: give the path of its program with --{option}, or in {self.program}"
         if self.package is None or find_spec(self.package) is not None:
             return None
         return f"{self.label} is left out: pip install {self.install or self.package}"
@@ -56,6 +64,10 @@ class Contender:
 
 
 OURS = "bigjoin"
+PROGRAMS = "BIGJOIN_BENCH_"
+"""What the environment variables begin with that have the paths of programs; the rest is the option of the command line."""
+DATAFLOW_JOIN = f"{PROGRAMS}DATAFLOW_JOIN"
+"""The paper's own program: the example `motif` of dataflow-join, compiled."""
 BATCHES = (10_000, 100_000, 1_000_000)
 WORKERS = (1, 14, 28, 56, 112, 224)
 """As in the paper's figure."""
@@ -66,8 +78,15 @@ EPOCH = {"updates": 100_000, "epochs": 11}
 SINGLE = {"updates": 1, "epochs": 31}
 MANY = {"updates": 1_000, "epochs": 1_001}
 WRITTEN = {"updates": 100_000, "epochs": 5}
-SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+SIZES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """Updates an epoch."""
+PAPER_SIZES = (1_000, 10_000)
+"""Updates an epoch where the paper's own program stands beside ours."""
+SYNCS = ("group", "epoch", "none")
+"""When an epoch is durable."""
+ONE_EDGE = {"updates": 1, "epochs": 301}
+HUB = {"leaves": 100}
+"""How many neighbours of a hub are looked up, or leave it and come back."""
 CAPACITY = (1, 4, 16, 64)
 """Workers of a graph that changes."""
 
@@ -115,14 +134,14 @@ CONTENDERS: dict[str, Contender] = {
     "sym-tr": Contender("SYM-TR", "stored:Variant", options={"each_once": True, "materialized": "triangle"}),
     "bigjoin-build": Contender("bigjoin", "building:BigjoinBuild"),
     "duckdb-build": Contender("DuckDB", "building:DuckDBBuild", "duckdb"),
-    "build-limit": Contender("limit", "build_limit:BuildLimit"),
+    "build-limit": Contender("limit", "build_limit:BuildLimit", is_floor=True),
     "bigjoin-start": Contender("bigjoin count", "starting:BigjoinStart"),
     "spark-start": Contender("Spark alone", "starting:SparkStart"),
     "shell-local": Contender("bigjoin", "shell:ShellBigjoin", options={"strategy": "local"}),
     "shell-shared": Contender("bigjoin, shared", "shell:ShellBigjoin", options={"strategy": "shared"}),
     "shell-duckdb": Contender("DuckDB", "shell:ShellDuckDB", "duckdb"),
     "shell-kuzu": Contender("Kuzu", "shell:ShellKuzu", "kuzu"),
-    "shell-imports": Contender("imports alone", "shell:ShellImports"),
+    "shell-imports": Contender("imports alone", "shell:ShellImports", is_floor=True),
     "vertex-at-a-time": Contender("vertex at a time", "one_thread:Steps", threads=1),
     "edge-at-a-time": Contender("edge at a time", "one_thread:Steps", options={"edge_at_a_time": True}, threads=1),
     "factorized": Contender("factorized", "one_thread:Alone", threads=1),
@@ -130,7 +149,7 @@ CONTENDERS: dict[str, Contender] = {
     "plan-count": Contender("to count them", "planning:Planning", options={"kind": "count"}, threads=1),
     "plan-delta": Contender("to watch them", "planning:Planning", options={"kind": "delta"}, threads=1),
     "one-thread": Contender("one thread, no Spark", "one_thread:Alone", threads=1),
-    "reading": Contender("limit: reading the lists once", "reading:Reading"),
+    "reading": Contender("limit: reading the lists once", "reading:Reading", is_floor=True),
     "bits": Contender("bigjoin, threads", "threads:Threads"),
     "lists": Contender("the same, lists only", "threads:Threads", options={"lists": True}),
     "spark-one": Contender("Spark, 1 core", "bigjoin:Bigjoin", threads=1),
@@ -148,13 +167,35 @@ CONTENDERS: dict[str, Contender] = {
     **{
         f"epoch-{size}": Contender(
             f"{size:,} updates",
-            "watching:Watching",
-            options={"updates": size, "epochs": 3 if size > 100_000 else 11, "base": 0.25},
+            "applied:Applied",
+            options={"updates": size, "epochs": 3 if size > 100_000 else 11 if size > 1_000 else 101, "base": 0.25},
         )
         for size in SIZES
     },
-    "watching-all": Contender("bigjoin, all epochs", "watching:Watching", options={"updates": 100_000, "total": True}),
-    "anew": Contender("built and counted", "watching:Anew"),
+    "watching-all": Contender("bigjoin, all epochs", "applied:Applied", options={"updates": 10_000, "total": True}),
+    "anew": Contender("built and counted", "applied:Anew"),
+    **{
+        f"paper-{sync}-{size}": Contender(
+            f"{sync}, {size:,} updates", "applied:Applied", options={"updates": size, "sync": sync, "total": True}
+        )
+        for size in PAPER_SIZES
+        for sync in SYNCS[:2]
+    },
+    **{
+        f"dataflow-join-{size}": Contender(
+            f"dataflow-join, {size:,} updates", "dataflow_join:DataflowJoin", options={"updates": size}, program=DATAFLOW_JOIN
+        )
+        for size in PAPER_SIZES
+    },
+    **{f"latency-{sync}": Contender(sync, "applied:Applied", options={**ONE_EDGE, "sync": sync}) for sync in SYNCS},
+    "synced": Contender("one fsync", "synced:Synced", options={"epochs": ONE_EDGE["epochs"]}),
+    "stars": Contender("bigjoin, an epoch", "stars:Stars", options=HUB),
+    "lookups": Contender("100 lookups", "stars:Lookups", options=HUB),
+    "lookups-bare": Contender("100 bare lookups", "stars:Lookups", options={**HUB, "bare": True}),
+    "applied-large": Contender("bigjoin, an epoch", "applied:Applied", options={"updates": 100_000, "epochs": 5, "base": 0.75}),
+    "sliding": Contender(
+        "bigjoin, an epoch", "sliding:Sliding", options={"updates": 1_000, "epochs": 2_000, "base": 0.0, "window": 100}
+    ),
     **{
         f"capacity-{many}": Contender(
             f"{many} workers", "watching:Partitioned", options={"updates": 100_000, "epochs": 4, "workers": many}

@@ -1,9 +1,8 @@
-"""Edges as updates: a graph to begin with, and files of insertions, each an epoch, the same for every contender."""
+"""Edges as updates: a graph to begin with, and tables or files of insertions, each an epoch, the same for every contender."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +39,20 @@ class Feed:
             raise BigjoinError(f"{graph.name} has {len(edges):,} edges: too few for {many:,} updates")
         return shuffled.slice(0, first), shuffled.slice(first, many)
 
+    def tables(self, edges: pa.Table) -> list[pa.Table]:
+        """Return edges as insertions, a table an epoch."""
+        table = edges.append_column("op", pa.array(["+"] * len(edges), pa.string()))
+        return [table.slice(start, self.updates) for start in range(0, len(table), self.updates)]
+
     def write(self, edges: pa.Table, folder: Path) -> int:
         """Write updates into a folder, a file an epoch, and return how many files these are."""
         folder.mkdir(parents=True)
-        table = edges.append_column("op", pa.array(["+"] * len(edges)))
-        for number, start in zip(count(), range(0, len(table), self.updates), strict=False):
-            pq.write_table(table.slice(start, self.updates), folder / f"{number:06d}.parquet")
-        return -(-len(table) // self.updates)
+        tables = self.tables(edges)
+        for number, table in enumerate(tables):
+            pq.write_table(table, folder / f"{number:06d}.parquet")
+        return len(tables)
+
+
+def after_first(times: list[float]) -> list[float]:
+    """Leave out the first epoch, which opens, compiles and warms up, unless it is the only one."""
+    return times[1:] or times

@@ -50,6 +50,10 @@ ATTRIBUTES = {"int": 28, "double": 20, "string": 10}
 MULTIGRAPH, LABELLED = "a multigraph", "a labelled graph"
 """Small graphs with what published ones lack: parallel edges, loops and missing ends; text ids, labels and NULL."""
 
+HUB = "a hub of 100,000"
+LEAVES, SPARSE = 100_000, 200_000
+"""The neighbours of a hub, and the vertices and edges of the random graph that it stands in."""
+
 _GENERATE = (sys.executable, "-c", "from bigjoin.cli.main import main; main()", "generate")
 
 
@@ -99,6 +103,8 @@ class Library:
             return self._generated(name)
         if name in FRACTIONS:
             return self._fraction(name)
+        if name == HUB:
+            return self._with_hub()
         found = sorted(self.folder.glob(f"{name}.*")) if self.folder is not None else []
         if found:
             return found[0]
@@ -115,6 +121,15 @@ class Library:
             src, dst = _edges(self._source(whole))
             kept = np.random.default_rng(1).random(len(src)) < share
             pq.write_table(pa.table({"src": src[kept], "dst": dst[kept]}), target)
+        return target
+
+    def _with_hub(self) -> Path:
+        target = self._scratch / "hub.parquet"
+        if not target.exists():
+            src, dst = np.random.default_rng(1).integers(1, SPARSE + 1, (2, SPARSE))
+            leaves = np.arange(1, LEAVES + 1)
+            ends = np.concatenate([src, np.zeros_like(leaves)]), np.concatenate([dst, leaves])
+            pq.write_table(pa.table(dict(zip(("src", "dst"), ends, strict=True))), target)
         return target
 
     def _generated(self, name: str) -> Path:

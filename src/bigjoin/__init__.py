@@ -1,14 +1,13 @@
-"""bigjoin: worst-case optimal subgraph search and multiway joins on Spark.
+"""bigjoin finds, counts and watches patterns in large graphs, with worst-case optimal joins, on Spark or without it.
 
 >>> import bigjoin as bj
 >>> graph = bj.Graph("edges.txt", directed=False)
 >>> graph.count("triangle", unique=True)
+
+Public are the names below, `bigjoin.graphframes` (the drop-in) and `bigjoin.generators` (graphs to try things on).
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bigjoin.defaults import StrategyName
 from bigjoin.errors import (
@@ -33,30 +32,38 @@ from bigjoin.errors import (
 )
 
 if TYPE_CHECKING:
-    from bigjoin.answers import Count, Explanation
+    from bigjoin.answers import Count, Explanation, Stats
     from bigjoin.data_source import register
+    from bigjoin.drawing.draw import draw
+    from bigjoin.drawing.drawing import Drawing
     from bigjoin.estimates import Estimate
     from bigjoin.graph import Graph
+    from bigjoin.index.directory import Index
     from bigjoin.indexing import build_index
+    from bigjoin.query.query import Query
     from bigjoin.relations import Relations, join, sql
+    from bigjoin.spark.session import get_session as session
     from bigjoin.streaming.batches import StreamError
     from bigjoin.streaming.epoch import Epoch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "BigjoinError",
     "Count",
     "DisconnectedError",
+    "Drawing",
     "Epoch",
     "Estimate",
     "Explanation",
     "GeneratorError",
     "Graph",
+    "Index",
     "IndexFormatError",
     "LostError",
     "NeedsSparkError",
     "OptionError",
     "OutputError",
+    "Query",
     "QueryCancelledError",
     "QueryError",
     "QueryMemoryError",
@@ -67,37 +74,52 @@ __all__ = [
     "RowsWarning",
     "SessionError",
     "SourceError",
+    "Stats",
     "StrategyName",
     "StreamError",
     "UnknownQueryError",
     "__version__",
     "build_index",
+    "draw",
     "join",
     "register",
+    "session",
     "sql",
 ]
 
 _IMPORTED_ON_USE = {
     "Count": "bigjoin.answers",
+    "Drawing": "bigjoin.drawing.drawing",
     "Epoch": "bigjoin.streaming.epoch",
     "Estimate": "bigjoin.estimates",
     "Explanation": "bigjoin.answers",
     "Graph": "bigjoin.graph",
+    "Index": "bigjoin.index.directory",
+    "Query": "bigjoin.query.query",
     "Relations": "bigjoin.relations",
+    "Stats": "bigjoin.answers",
     "StreamError": "bigjoin.streaming.batches",
     "build_index": "bigjoin.indexing",
+    "draw": "bigjoin.drawing.draw",
     "join": "bigjoin.relations",
     "register": "bigjoin.data_source",
+    "session": "bigjoin.spark.session",
     "sql": "bigjoin.relations",
 }
 """Names from modules that import Spark and numba: that takes a second, for which --help and errors should not wait."""
 
+_DEFINED_AS = {"session": "get_session"}
+"""What such a name is called in its module, if not the same."""
 
-def __getattr__(name: str) -> Any:
-    if name in _IMPORTED_ON_USE:
-        return getattr(import_module(_IMPORTED_ON_USE[name]), name)
-    raise AttributeError(f"module 'bigjoin' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker knows all names, and should complain about others
+
+    def __getattr__(name: str) -> object:
+        if name in _IMPORTED_ON_USE:
+            from importlib import import_module
+
+            return getattr(import_module(_IMPORTED_ON_USE[name]), _DEFINED_AS.get(name, name))
+        raise AttributeError(f"module 'bigjoin' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 
+from bigjoin.cli.interrupts import spare_imports
+
 
 def main() -> None:
     """Run a command."""
     try:
+        spare_imports()
         from bigjoin.cli.main import main as run
+
+        run()
     except KeyboardInterrupt:
         sys.stderr.write("bigjoin: interrupted\n")
         sys.exit(130)
-    run()
 
 
 if __name__ == "__main__":

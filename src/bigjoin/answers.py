@@ -5,21 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from bigjoin.errors import BigjoinError
+from bigjoin.explain import as_text
+from bigjoin.explained import Explained
+from bigjoin.html_tables import titled
 from bigjoin.local.strategy import Ask, Outcome
 from bigjoin.planner.agm import agm_bound
 from bigjoin.query.statement import Statement
 
+if TYPE_CHECKING:
+    from bigjoin.drawing.drawing import Drawing
+
+
+class Stats(dict[str, Any]):
+    """The figures of a run, as a dictionary, which a notebook shows as tables and bars."""
+
+    def _repr_html_(self) -> str:
+        from bigjoin.drawing.stats import stats_html
+
+        return stats_html(self)
+
 
 class Count(int):
-    """The number of matches: an int, with the figures of the run that found it."""
+    """The number of matches. It is an int, and has the figures of the run that found it."""
 
     seconds: float
+    """How long the query took, without starting Spark."""
     strategy: str
+    """The strategy that the query ran under."""
     why: str
-    """Why the strategy was chosen."""
+    """Why this strategy was chosen."""
     workers: int
+    """The number of tasks or threads, or of owners of keys."""
     _ran: Outcome
     _asked: Ask
 
@@ -31,28 +51,98 @@ class Count(int):
         count.strategy, count.why, count.workers, count.seconds = strategy, why, ran.workers, seconds
         return count
 
+    def _repr_html_(self) -> str | None:
+        if not hasattr(self, "strategy"):  # not of a run
+            return None
+        return titled(f"{self:,}", f"{'match' if self == 1 else 'matches'}, {self.strategy}, {self.seconds:.2f} s")
+
     def cut(self, statement: Statement) -> Count:
         """Return what SKIP and LIMIT of a statement leave of it."""
         left = statement.cut(self)
         ran = self._ran if left == self else replace(self._ran, matches=left)
         return Count.of(ran, self._asked, self.strategy, self.seconds, self.why)
 
+    def draw_loads(self) -> Drawing:
+        """Draw what workers, or tasks, had to do: the most that one of them got, beside the mean.
+
+        Under strategies that exchange prefixes, these are tuples that workers received; under the others, seconds of tasks.
+
+        Examples:
+            >>> graph = bj.Graph([(1, 2), (2, 3), (3, 1), (3, 4)], directed=False)
+            >>> graph.count("triangle", strategy="local").draw_loads()
+            Drawing('loads under local')
+        """
+        from bigjoin.drawing.load_plot import load_plot
+
+        if not hasattr(self, "strategy"):
+            raise BigjoinError("this number is of no run: draw the loads of what count returns")
+        return load_plot(self.stats, strategy=self.strategy)
+
     @cached_property
-    def stats(self) -> dict[str, Any]:
-        """The rounds, steps, memory and seconds of the run, the tuples that workers hold, and the AGM bound."""
+    def stats(self) -> Stats:
+        """The figures of the run: rounds, steps, memory, seconds, the tuples that workers hold, and the AGM bound."""
         tuples = self._ran.index_tuples()
         held = {"max": int(tuples.max()), "mean": float(tuples.mean())}
         agm = sum(agm_bound(query, self._asked.index.statistics) for query in self._asked.queries)
-        stats = {**self._ran.stats, "index_tuples": held, "agm": agm}
-        seeds = self._asked.seeds
-        return {**stats, "seeds": seeds} if seeds else stats
+        stats = Stats({**self._ran.stats, "index_tuples": held, "agm": agm})
+        if seeds := self._asked.seeds:
+            stats["seeds"] = seeds
+        return stats
 
 
 class Explanation(str):
-    """A plan and its estimates, as text; with the `stats` of the run, if there was one."""
+    """What `explain` says of a query: a text, which notebooks show with pictures.
 
-    __slots__ = ("stats",)
-    stats: dict[str, Any] | None
+    It is a `str`. After `explain(..., analyze=True)`, `stats` are the figures of the run; otherwise, they are None.
+
+    Examples:
+        >>> explanation = bj.Graph([(1, 2), (2, 3), (3, 1)]).explain("triangle")
+        >>> print(explanation.splitlines()[0])
+        triangle(a1, a2, a3) := edge(a1, a2), edge(a1, a3), edge(a2, a3)
+        >>> explanation.save("triangle.html")
+    """
+
+    __slots__ = ("explained", "stats")
+    explained: Explained | None
+    """What it explains, as values."""
+    stats: Stats | None
+
+    def __new__(cls, text: str, explained: Explained | None = None, stats: Stats | None = None) -> Explanation:
+        explanation = super().__new__(cls, text)
+        explanation.explained, explanation.stats = explained, stats
+        return explanation
+
+    @classmethod
+    def of(cls, explained: Explained, stats: Stats | None = None) -> Explanation:
+        """Return the explanation of what is planned."""
+        return cls(as_text(explained), explained, stats)
+
+    @property
+    def html(self) -> str:
+        """The explanation as a complete page: the pattern, the attribute order, the steps with their sizes, and the text."""
+        from bigjoin.drawing.explanation import explanation_page, text_page
+
+        text = str.__str__(self)
+        return text_page("explain", text) if self.explained is None else explanation_page(self.explained, text)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file.
+
+        Args:
+            path: A file that ends in `.html`. It appears when it is complete, and replaces an existing one.
+        """
+        from bigjoin.drawing.saving import HTML_SUFFIXES, check_picture, save
+
+        check_picture(Path(path), HTML_SUFFIXES)
+        save(Path(path), self.html)
+
+    def _repr_html_(self) -> str | None:
+        from bigjoin.drawing.explanation import explanation_fragment
+
+        return None if self.explained is None else explanation_fragment(self.explained, str.__str__(self))
+
+    def __repr__(self) -> str:
+        return str.__str__(self)
 
 
 def added(counts: Sequence[Count]) -> Count:

@@ -19,6 +19,7 @@ from bigjoin.languages import Text
 from bigjoin.limited import Keywords, within_limits
 from bigjoin.local.strategy import Ask, Outcome, task_stats, whole_index
 from bigjoin.local.threads import Local
+from bigjoin.notebook import with_progress
 from bigjoin.query.query import Query
 from bigjoin.query.statement import Statement
 from bigjoin.queryable import AskedQuery, Queryable
@@ -65,6 +66,7 @@ class CountingVerbs(Queryable):
     @with_known_keywords(flags=Keywords)
     @with_plain_errors()
     @within_limits
+    @with_progress("counting", progress="share")
     def count(
         self,
         query: Text,
@@ -76,14 +78,31 @@ class CountingVerbs(Queryable):
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Keywords],
     ) -> Count | DataFrame:
-        """Return the number of matches, an int that carries the `stats` of the run.
+        """Return the number of matches: an int, which also has the `stats` of the run.
 
-        With `deduplicate`, return the number of distinct rows, if the head leaves attributes out.
+        With `by`, return the number of matches for each value of an attribute, or for each combination of values of several, as
+        a DataFrame. It has a column for each key, and `count`. A group without matches has no row, and NULL is a group of its
+        own. Under `unique`, a subgraph counts at each vertex that can take the place of the key, so triangles by `a1` are the
+        triangles at each vertex. Groups are counted now; a large result stays in scratch files until `close`, or until Python
+        exits.
 
-        With `by`, return the number of matches for each value of an attribute, or each combination of values of several, as
-        a DataFrame with a column for each and `count`: by="a1", by=("a1", "a2"), by="a.city". Groups without matches have no
-        row; NULL is a group of its own. Under `unique`, symmetries fix the attributes: triangles by a1 are those at each
-        vertex. Groups are counted now; a large result lies in scratch files until `close`, or until Python exits.
+        Examples:
+            >>> graph = bj.Graph([(1, 2), (2, 3), (3, 1), (3, 4)], directed=False)
+            >>> graph.count("triangle")
+            6
+            >>> graph.count("triangle", unique=True)
+            1
+            >>> sorted(tuple(row) for row in graph.count("triangle", unique=True, by="a1").collect())
+            [(1, 1), (2, 1), (3, 1)]
+
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            by: Attributes, properties or expressions to count by: `"a1"`, `("a1", "a2")`, `"a.city, year(e.time) as year"`.
+            strategy: Where the query runs; `"auto"` chooses. See `Graph`.
+            workers: The number of tasks or threads, or of owners of keys.
+            batch_size: How many matches or proposals to hold at once.
+            progress: A function to call now and then with the share of the work that is done.
+            **flags: The keywords that all questions share. See `Graph`.
         """
         started = time.perf_counter()
         statement = self._read(query, flags)
@@ -94,17 +113,17 @@ class CountingVerbs(Queryable):
             from bigjoin.frame_answers import FrameAnswers
             from bigjoin.group_frames import count_groups
 
-            answers = FrameAnswers(self, self._results)
+            answers = FrameAnswers(self, self._results, progress=progress)
             self._has_frames = True
             rows = partial(answers.rows, options=listing(run))
-            return count_groups(statement, by, lambda query: answers.groups(query, run, progress), rows)
+            return count_groups(statement, by, lambda query: answers.groups(query, run), rows)
         if not statement.counts_as_queries:
-            return self._count_rows(statement, run)
+            return self._count_rows(statement, run, progress)
         counts = []
         for block in statement.blocks:
             asked = self._ask(block.query, counting=True, **run)
             if asked.is_distinct:
-                return self._count_rows(statement, run)
+                return self._count_rows(statement, run, progress)
             started += self._ready(asked)
             parts = self._strategy(asked).together(asked.parts, counting=True)
             for part in parts:  # what is asked is found out once, in the time of the first part
@@ -115,6 +134,7 @@ class CountingVerbs(Queryable):
     @with_known_keywords(flags=Keywords)
     @with_plain_errors()
     @within_limits
+    @with_progress("counting", progress="share")
     def group_table(
         self,
         query: Text,
@@ -127,7 +147,7 @@ class CountingVerbs(Queryable):
         may_stay: bool | None = None,
         **flags: Unpack[Keywords],
     ) -> pa.Table | None:
-        """Return the groups of a count, the largest first, if they are counted in this process; None if Spark has to do it."""
+        """Return the groups of a count, the largest first, if this process can count them; return None if Spark has to."""
         statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         if not self._is_local(statement, run, counting=True, may_stay=may_stay):
@@ -175,7 +195,14 @@ class CountingVerbs(Queryable):
         asked = (self._ask(block.query, limit=limit, counting=counting, may_stay=True, **run) for block in statement.blocks)
         return all(one.strategy == LOCAL for one in asked)
 
-    def _found(self, statement: Statement, options: ListOptions, *, is_local: bool) -> int:
+    def _found(
+        self,
+        statement: Statement,
+        options: ListOptions,
+        *,
+        is_local: bool,
+        progress: Callable[[float], None] | None = None,
+    ) -> int:
         """Find the rows of a statement, and return how many there are."""
         if is_local:
             try:
@@ -186,9 +213,9 @@ class CountingVerbs(Queryable):
         from bigjoin.frame_answers import FrameAnswers
 
         with Held() as held, own_session(self.spark) as session:
-            return FrameAnswers(self, held, session).rows(statement, options).count()
+            return FrameAnswers(self, held, session, progress).rows(statement, options).count()
 
-    def _count_rows(self, statement: Statement, run: RunOptions) -> Count:
+    def _count_rows(self, statement: Statement, run: RunOptions, progress: Callable[[float], None] | None = None) -> Count:
         """Count rows that have to be found: those that are distinct, or that other patterns or groups decide about."""
         started = time.perf_counter()
         is_local = self._is_local(statement, run)
@@ -199,7 +226,7 @@ class CountingVerbs(Queryable):
             number = int(self.exists(statement.query, **run))
         else:
             whole = replace(statement, count_column=None, order=(), skip=0, limit=None)
-            number = self._found(whole, listing(run), is_local=is_local)
+            number = self._found(whole, listing(run), is_local=is_local, progress=progress)
         seconds, workers = time.perf_counter() - started, first.workers or (cores() if is_local else parallelism(self.spark))
         tasks = task_stats([seconds] * workers, peak_memory=0, compiled=0)
         stats = {"rounds": 1, "bytes": 0, "load": {"max": 0, "mean": 0.0}, "steps": [], **tasks}
@@ -210,6 +237,7 @@ class CountingVerbs(Queryable):
     @with_known_keywords(flags=Keywords)
     @with_plain_errors()
     @within_limits
+    @with_progress("estimating", progress="share")
     def estimate(
         self,
         query: Text,
@@ -217,20 +245,37 @@ class CountingVerbs(Queryable):
         seconds: float = SECONDS,
         precision: float = PRECISION,
         random_state: int | None = None,
+        progress: Callable[[float], None] | None = None,
         **flags: Unpack[Keywords],
     ) -> Estimate:
-        """Return an estimate of the number of matches: `count`, and `low` and `high`, between which it lies in 95 % of cases.
+        """Estimate the number of matches, from samples of the join.
 
-        It is found from samples of the join, in this process, without Spark. It aims at an interval of `precision` times the
-        count to either side, and takes at most about `seconds`. If few prefixes have to be looked at, the count is exact. The
-        same `random_state` gives the same samples.
+        The result has the estimated `count`, and an interval from `low` to `high` that holds the true count in 95 of 100 cases.
+        It is computed in this process, without Spark, usually in tenths of a second. If the join is small, it is run
+        completely, and the count is exact.
+
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            seconds: Roughly how long the estimate may take.
+            precision: The half-width of the interval to aim for, as a share of the count.
+            random_state: The same number draws the same samples again.
+            progress: A function to call now and then with the share of the work that is done.
+            **flags: The keywords that all questions share. See `Graph`.
         """
         statement = self._read(query, flags)
-        return estimate(statement, self._index_for, seconds=seconds, precision=precision, random_state=random_state)
+        return estimate(
+            statement,
+            self._index_for,
+            seconds=seconds,
+            precision=precision,
+            random_state=random_state,
+            progress=progress,
+        )
 
     @with_known_keywords(flags=Keywords)
     @with_plain_errors()
     @within_limits
+    @with_progress("looking for a match")
     def exists(
         self,
         query: Text,
@@ -240,7 +285,15 @@ class CountingVerbs(Queryable):
         batch_size: int | None = None,
         **flags: Unpack[Keywords],
     ) -> bool:
-        """Tell whether there is a match; the join stops at the first."""
+        """Tell whether there is a match. The join stops at the first one.
+
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            strategy: Where the query runs; `"auto"` chooses. See `Graph`.
+            workers: The number of tasks or threads, or of owners of keys.
+            batch_size: How many matches or proposals to hold at once.
+            **flags: The keywords that all questions share. See `Graph`.
+        """
         statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         if statement.limit == 0:

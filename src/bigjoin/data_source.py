@@ -46,10 +46,14 @@ _NUMBERS = ("limit", "workers", "batch_size")
 
 
 def register(spark: SparkSession) -> None:
-    """Make the data source `bigjoin` known in a session, with a task for each core of its cluster, and with its time zone.
+    """Register the data source `bigjoin` in a session, so that `spark.read.format("bigjoin")` works.
 
-    A session whose Python environment has bigjoin installed knows it anyway, with as many tasks as its driver has cores, and in
-    UTC.
+    If bigjoin is installed in the Python environment of a session, Spark finds the data source by itself. Registering it also
+    tells it the time zone of the session (otherwise UTC), and how many tasks the cluster can run at once (otherwise as many as
+    the driver has cores).
+
+    Args:
+        spark: The session.
     """
     spark.dataSource.register(
         type("RegisteredPatterns", (PatternSource,), {"task_count": parallelism(spark), "zone": time_zone(spark)})

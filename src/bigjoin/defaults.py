@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Final, Literal, TypedDict
+from typing import Final, Literal, TypedDict, get_args
 
 from bigjoin.errors import BigjoinError, did_you_mean
 
 StrategyName = Literal["auto", "local", "shared", "partitioned", "heavy-light", "balanced"]
 """Where the steps of a query run; `auto` chooses one of the others. For type checkers: everything else reads STRATEGIES."""
+
+SyncName = Literal["epoch", "group", "none"]
+"""When epochs become durable: each before it is reported, several together within a bounded time, or when asked for."""
+
+BadRowName = Literal["fail", "skip", "quarantine"]
+"""What becomes of rows of updates that cannot be read: the epoch is refused, or they are left out, or written aside, too."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,9 @@ MAX_WORKERS = 1 << 20
 MAX_BATCH_SIZE = 1 << 30
 """The largest B': a worker numbers its proposals by 32 bits."""
 
+MAX_KEPT_EPOCHS = 1 << 20
+"""The most epochs before the last one that an index keeps."""
+
 WORKERS_PER_CORE = 4
 """Workers for each core, if neither the user nor the shards of the index say how many."""
 
@@ -129,6 +138,27 @@ def check_strategy(strategy: str, *, factorized: bool = False) -> None:
         raise BigjoinError("factorized matches are found by the local and shared strategies only; leave one of the two out")
 
 
+def check_sync(sync: str) -> None:
+    """Refuse an unknown way to make epochs durable."""
+    names = get_args(SyncName)
+    if sync not in names:
+        hint = did_you_mean(sync, names) or f"choose one of {', '.join(names)}"
+        raise BigjoinError(f"sync is {sync!r}; {hint}")
+
+
+def check_on_bad_row(given: str, *, has_output: bool) -> None:
+    """Refuse an unknown way to treat bad rows, and one that needs an output folder where there is none."""
+    names = get_args(BadRowName)
+    if given not in names:
+        hint = did_you_mean(given, names) if isinstance(given, str) else None
+        raise BigjoinError(f"on_bad_row is {given!r}; {hint or 'choose one of ' + ', '.join(names)}")
+    if given == "quarantine" and not has_output:
+        raise BigjoinError(
+            "bad rows are kept beside the matches, in the output folder: give one (output=, --output) with "
+            "on_bad_row='quarantine', or choose 'skip'"
+        )
+
+
 def check_random_state(given: int | None) -> None:
     """Refuse what is no seed of random numbers."""
     if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
@@ -142,6 +172,9 @@ def check_numbers(
     limit: int | None = None,
     sample: int | None = None,
     max_rows: int | None = None,
+    keep_epochs: int | None = None,
+    epoch: int | None = None,
+    first: int | None = None,
 ) -> None:
     """Refuse options that are not whole numbers or are out of range."""
     ranges = {
@@ -150,6 +183,9 @@ def check_numbers(
         "limit": (limit, 0, None),
         "sample": (sample, 0, None),
         "max_rows": (max_rows, 0, None),
+        "keep_epochs": (keep_epochs, 0, MAX_KEPT_EPOCHS),
+        "epoch": (epoch, 0, None),
+        "first": (first, 1, None),
     }
     for name, (value, least, most) in ranges.items():
         if value is None:

@@ -1,4 +1,4 @@
-"""Every error that bigjoin raises on purpose: one tree, so that one `except BigjoinError` is enough.
+"""All errors that bigjoin raises on purpose. They form one tree, so one `except BigjoinError` catches them all.
 
 BigjoinError
 ├── QueryError             a mistake in a query or filter: what, where (a caret), what to do
@@ -18,8 +18,8 @@ BigjoinError
 ├── QueryCancelledError    a query was cancelled while it ran
 └── StreamError            a watch ended with one of these errors (defined in streaming/batches.py, because it is Spark's too)
 
-`ReadingWarning` is no error: a source was read in a way that its columns or its first line only suggest. `RowsWarning` is none
-either: a result is about to have very many rows.
+There are also two warnings. `ReadingWarning`: bigjoin had to guess which columns or which header a source has. `RowsWarning`: a
+result is about to have very many rows.
 
 `WrongFieldError` (index/typed_json.py) is internal: readers of an index turn it into an IndexFormatError that names the index.
 
@@ -65,7 +65,7 @@ def bounded(message: object) -> str:
 
 
 class BigjoinError(Exception):
-    """The base of all errors that tell users what they can do."""
+    """The base class of all errors that bigjoin raises on purpose. The message says what is wrong and what you can do."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(bounded(message))
@@ -93,7 +93,7 @@ class Span:
 
 
 class QueryError(BigjoinError):
-    """A mistake in a query or filter; `span` says where, `hint` what to do."""
+    """There is a mistake in a query or a filter. `span` says where it is, and `hint` says what to do."""
 
     def __init__(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
         self.message, self.span, self.hint = bounded(message), span, hint
@@ -106,35 +106,35 @@ class QueryError(BigjoinError):
 
 
 class UnknownQueryError(QueryError):
-    """A name that is not the name of a query."""
+    """There is no query of this name."""
 
 
 class DisconnectedError(QueryError):
-    """A query whose parts share no attribute, so that its answer would be a cross product."""
+    """The parts of a query share no attribute, so its answer would be a cross product."""
 
 
 class SourceError(BigjoinError):
-    """A source of edges, vertices or rows that cannot be read."""
+    """A source of edges, vertices or rows cannot be read."""
 
 
 class IndexFormatError(BigjoinError):
-    """A directory that is not an index, or not one that can be trusted or used now."""
+    """A directory is not an index, or the index in it is damaged, locked, or of a newer format."""
 
 
 class GeneratorError(BigjoinError):
-    """Parameters from which no graph can be generated."""
+    """No graph can be generated from these parameters."""
 
 
 class OutputError(BigjoinError):
-    """A result or an index that cannot be written to its target."""
+    """A result or an index cannot be written to its target."""
 
 
 class RowLimitError(BigjoinError):
-    """A result with more rows than `max_rows` allows."""
+    """A result has more rows than `max_rows` allows."""
 
 
 class OptionError(BigjoinError, TypeError):
-    """A keyword that a function does not have."""
+    """A function has no such keyword. This is a `TypeError`, too."""
 
 
 class SessionError(BigjoinError):
@@ -142,34 +142,34 @@ class SessionError(BigjoinError):
 
 
 class NeedsSparkError(BigjoinError):
-    """A question that only Spark can answer, and the strategy is local."""
+    """Only Spark can answer the question, but the strategy is `"local"`."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is Spark's work: leave out the strategy local, or use another")
 
 
 class LostError(BigjoinError):
-    """A process of Spark that ended in the middle of its work."""
+    """A process of Spark ended in the middle of its work."""
 
 
 class QueryTimeoutError(BigjoinError):
-    """A query that took longer than its timeout, and was stopped."""
+    """A query took longer than its timeout, and was stopped."""
 
 
 class QueryMemoryError(BigjoinError):
-    """A query that took more memory than it may, and was stopped, or that would have, and was refused."""
+    """A query took more memory than it may and was stopped, or would have taken more and was refused."""
 
 
 class QueryCancelledError(BigjoinError):
-    """A query that was cancelled from another thread, and stopped."""
+    """A query was cancelled from another thread, and stopped."""
 
 
 class ReadingWarning(UserWarning):
-    """Columns that were taken by their position, or a first line that might be a header and might not."""
+    """A source was read by guessing: its columns by their position, or whether its first line is a header."""
 
 
 class RowsWarning(UserWarning):
-    """A result that is about to have very many rows."""
+    """A result is about to have very many rows."""
 
 
 def warn_of_reading(message: str) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from bigjoin.defaults import check_random_state
 from bigjoin.errors import BigjoinError, QueryError
+from bigjoin.html_tables import bar, table, titled
 from bigjoin.index.directory import Index
 from bigjoin.index.stage_runner import in_threads
 from bigjoin.joins.bind import BoundPlan, bind
@@ -80,18 +81,30 @@ Draw: TypeAlias = tuple[Sample, ...]
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate of the number of matches, and an interval that holds the number in 95 of 100 cases."""
+    """An estimate of the number of matches: `count`, and an interval from `low` to `high` that holds it in 95 of 100 cases."""
 
     count: int
     low: int
     high: int
     exact: bool
-    """Whether all matches were counted, so that there is nothing uncertain."""
+    """Whether all matches were counted. Then `low` and `high` equal `count`."""
     samples: int = 0
-    """The independent samples that the count is the mean of."""
+    """How many independent samples `count` is the mean of."""
     proposals: int = 0
-    """Proposals that each of them drew at a step."""
+    """How many proposals each sample drew at a step."""
     seconds: float = field(default=0.0, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Estimate: {self.count:,}, {self._certainty}"
+
+    def _repr_html_(self) -> str:
+        ends = [] if self.exact else [("low", self.low), ("count", self.count), ("high", self.high)]
+        bars = [table([(name, number, bar(number, of=self.high)) for name, number in ends])] if ends else []
+        return titled(f"{self.count:,}", f"matches, {self._certainty}, {self.seconds:.2f} s", *bars)
+
+    @property
+    def _certainty(self) -> str:
+        return "exactly" if self.exact else f"between {self.low:,} and {self.high:,} in 95 % of cases"
 
     def __str__(self) -> str:
         return str(self.count) if self.exact else f"{self.count} (95 %: {self.low} to {self.high})"
@@ -109,13 +122,14 @@ def estimate(
     precision: float = PRECISION,
     random_state: int | None = None,
     max_exact: int = MAX_EXACT_PROPOSALS,
+    progress: Callable[[float], None] | None = None,
 ) -> Estimate:
     """Return an estimate of the number of rows of a statement, which has to follow from the matches of its queries."""
     started = time.perf_counter()
     _check_options(seconds, precision)
     check_random_state(random_state)
     plans = bound_plans(asked_drafts(statement, index_for))
-    found = Estimating(plans, np.random.SeedSequence(random_state)).run(seconds, precision, max_exact)
+    found = Estimating(plans, np.random.SeedSequence(random_state), progress).run(seconds, precision, max_exact)
     return replace(found, seconds=time.perf_counter() - started).cut(statement)
 
 
@@ -146,8 +160,10 @@ def bound_plans(drafts: Iterable[tuple[Draft, Index]]) -> list[BoundPlan]:
 class Estimating:
     """An estimate in the making: the plans that are added up, and where random numbers come from."""
 
-    def __init__(self, plans: Sequence[BoundPlan], random: np.random.SeedSequence) -> None:
-        self.plans, self.random = plans, random
+    def __init__(
+        self, plans: Sequence[BoundPlan], random: np.random.SeedSequence, progress: Callable[[float], None] | None = None
+    ) -> None:
+        self.plans, self.random, self.progress = plans, random, progress
         self.kept = [1.0] * len(plans)
 
     def run(self, seconds: float, precision: float, max_exact: int) -> Estimate:
@@ -167,7 +183,7 @@ class Estimating:
     def draws(self, number: int, size: int, deadline: float = inf) -> list[Draw]:
         """Return independent draws, fewer if time is up."""
         threads = min(number, os.cpu_count() or 1) if size >= MIN_THREADED_SIZE else 1
-        streams = self.random.spawn(number)
+        streams, drawn = self.random.spawn(number), list[int]()
 
         def draw(first: int) -> list[tuple[int, Draw]]:
             joins, found = [SampledJoin(p) for p in self.plans], []
@@ -178,10 +194,13 @@ class Estimating:
                 random = np.random.default_rng(streams[i])
                 pairs = zip(joins, self.kept, strict=True)
                 found.append((i, tuple(join.draw(random, size, kept=kept) for join, kept in pairs)))
+                drawn.append(i)
+                if self.progress is not None:
+                    self.progress(len(drawn) / number)
             return found
 
         found = chain.from_iterable(in_threads(draw, range(threads)))
-        return [drawn for _, drawn in sorted(found, key=lambda one: one[0])]
+        return [one for _, one in sorted(found, key=lambda one: one[0])]
 
 
 def interval(draws: Sequence[Draw]) -> tuple[int, int, int]:

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import log2
 from textwrap import indent
-from typing import Any
 
-from bigjoin.errors import QueryError
-from bigjoin.languages.translate import as_rule, assumed_for, becomes
-from bigjoin.planner import count_plan, delta_plan, factorized_plan, meaning, plan, plan_tree
-from bigjoin.planner.agm import agm_bound, cover_number, packing_number
-from bigjoin.planner.draft import Draft
+from bigjoin.explained import Explained, ExplainedPart, ExplainedQuery, RunStats, explained
+from bigjoin.languages.translate import as_rule, becomes
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.expressions import attributes_of
 from bigjoin.query.flags import FLAGS
-from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.seeds import Seeds
-from bigjoin.query.spelled_out import spelled_out
 from bigjoin.query.statement import Statement
 from bigjoin.query.statistics import Statistics
 
@@ -30,25 +24,25 @@ def explain(
     undirected: bool = False,
     delta: bool = False,
     strategy: str | None = None,
-    stats: dict[str, Any] | None = None,
+    stats: RunStats | None = None,
     held: Mapping[str, int] | None = None,
 ) -> str:
     """Return the explanation of a statement and of its delta queries; without statistics, a mid-sized graph is assumed.
 
     `held` says how many tuples of seeds the source has, by their relation.
     """
-    asked = Statement.of(statement) if isinstance(statement, Query) else statement
-    if asked.unread is not None:
-        hint = "name a SOURCE, or the tables with --relation NAME=PATH"
-        raise QueryError("what a SELECT means depends on its tables", hint=hint)
-    assumed = assumed_for(asked, symmetric=undirected)
-    known = statistics or assumed
-    explained = [
-        _explain(block.query, known, held or {}, delta=delta, strategy=strategy, is_known=statistics is not None)
-        for block in asked.everything
-    ]
-    text = "\n\n".join([*_translation(asked, known), *explained])
-    return text if stats is None else "\n".join([text, "", *_analysis(stats)])
+    return as_text(
+        explained(statement, statistics, undirected=undirected, delta=delta, strategy=strategy, stats=stats, held=held)
+    )
+
+
+def as_text(given: Explained) -> str:
+    """Return an explanation as text."""
+    parts = [*_translation(given.statement, given.known), *(_explain(query, given) for query in given.queries)]
+    if any(part.deltas for query in given.queries for part in query.parts):
+        parts += _watched_as(given.statement)
+    text = "\n\n".join(parts)
+    return text if given.stats is None else "\n".join([text, "", *_analysis(given.stats)])
 
 
 def _translation(statement: Statement, statistics: Statistics) -> list[str]:
@@ -63,29 +57,25 @@ def _translation(statement: Statement, statistics: Statistics) -> list[str]:
     ]
 
 
-def _explain(
-    query: Query, known: Statistics, held: Mapping[str, int], *, delta: bool, strategy: str | None, is_known: bool
-) -> str:
+def _explain(asked: ExplainedQuery, given: Explained) -> str:
     """Return the explanation of one query; its sizes, if these are known and not assumed."""
-    parts = meaning(query, known)
-    given = [one for one in parts[0].given if one.rows_of is None]
-    seeds = {one.relation for one in given}
-    read = {atom.read: atom for atom in parts[0].query.positive if atom.relation not in seeds}
-    read_as = spelled_out(query, known)
-    lines = [str(read_as[0] if len(read_as) == 1 else query), "", f"matches: {_matches(query)}"]
+    query, parts, known = asked.query, asked.parts, given.known
+    first = parts[0].draft
+    seeds = {one.relation for one in asked.given}
+    read = {atom.read: atom for atom in first.query.positive if atom.relation not in seeds}
+    lines = [str(asked.read_as[0] if len(asked.read_as) == 1 else query), "", f"matches: {matches_of(query)}"]
     if any(known.of(atom).symmetric for atom in read.values()):
         lines.append("the graph is undirected: edge(a, b) is edge(b, a)")
     for number, part in enumerate(parts, start=1):
-        lines += ["", f"part {number} of {len(parts)}: {part.query}"] if len(parts) > 1 else []
-        chosen = plan(part)
-        lines += [*_rewriting(part, chosen), "", str(chosen), "", "a count is", indent(str(count_plan(part)), "  ")]
-        if len(parts) == 1 and not (query.projects or query.optional):
-            lines += ["", _factorized(part)]
-        lines += ["", *_delta(part)] if delta else []
-    lines += _sharing(parts, strategy)
+        lines += ["", f"part {number} of {len(parts)}: {part.draft.query}"] if len(parts) > 1 else []
+        lines += [*_rewriting(part), "", str(part.plan), "", "a count is", indent(str(part.counted), "  ")]
+        if part.tails is not None:
+            lines += ["", _factorized(part.draft.query, part.tails)]
+        lines += ["", *_delta(part.deltas)] if part.deltas else []
+    lines += _sharing(asked, given.strategy)
     if any("code(" in line for line in lines):
         lines += ["", "code() is bigjoin's own numbering, hubs first; comparisons without it are about your ids."]
-    if is_known:
+    if asked.bound is not None:
         lines.append("")
         for atom in read.values():
             relation = known.of(atom)
@@ -93,28 +83,24 @@ def _explain(
             sizes = ", ".join(f"{known.domains[d]:,} {d} values" for d in dict.fromkeys(relation.domains))
             name = f"{atom.read}" + " with edge ids" * (relation is not known.relation(atom))
             lines.append(f"{name}: {relation.tuples:,} tuples over {sizes}, longest list {lists:,}")
-        lines += [_seeds(one.relation, one.seeds, held.get(one.relation, one.seeds.tuples)) for one in given]
+        lines += [_seeds(one.relation, one.seeds, given.held.get(one.relation, one.seeds.tuples)) for one in asked.given]
         what = "bindings of what must hold" if query.optional else "matches"
-        bound = agm_bound(query, known) if query.optional else sum(agm_bound(read, known) for read in read_as)
-        lines.append(f"AGM bound: {bound:,.0f} {what} at most")
-    largest = max(parts, key=lambda part: len(part.query.positive)).query
-    cover, packing = cover_number(largest), packing_number(largest)
-    lines.append(f"fractional edge cover number {cover:g}, edge packing number {packing:g}")
-    if strategy is not None:
-        lines.append(f"strategy: {strategy}")
+        lines.append(f"AGM bound: {asked.bound:,.0f} {what} at most")
+    lines.append(f"fractional edge cover number {asked.cover:g}, edge packing number {asked.packing:g}")
+    if given.strategy is not None:
+        lines.append(f"strategy: {given.strategy}")
     return "\n".join(lines)
 
 
-def _sharing(parts: Sequence[Draft], strategy: str | None) -> list[str]:
+def _sharing(asked: ExplainedQuery, strategy: str | None) -> list[str]:
     """Say which of the prefixes that queries of a sum begin with are explored once, and by which strategy."""
-    trees = {"found": plan_tree(parts, counting=False), "counted": plan_tree(parts, counting=True)}
-    together = [what for what, tree in trees.items() if tree is not None]
+    together = list(asked.trees)
     if not together:
         return []
     if strategy is not None and not strategy.startswith("shared"):
         return ["", "parts are answered one after the other: only the strategy shared explores what they begin with once"]
     lines = ["", f"under the strategy shared, parts are {' and '.join(together)} together, what they begin with once:"]
-    for tree in dict.fromkeys(tree for tree in trees.values() if tree is not None):
+    for tree in dict.fromkeys(asked.trees.values()):
         lines.append(indent(str(tree), "  "))
     return lines
 
@@ -125,7 +111,7 @@ def _seeds(name: str, seeds: Seeds, held: int) -> str:
     return f"{name}: {seeds.tuples:,} {what}" + f", of which the source has {held:,}" * (held < seeds.tuples)
 
 
-def _matches(query: Query) -> str:
+def matches_of(query: Query) -> str:
     """Say what the flags make a match."""
     if not query.injective:
         return "every binding of the attributes that satisfies the atoms (homomorphisms)"
@@ -133,22 +119,35 @@ def _matches(query: Query) -> str:
     return "bindings whose vertices differ" + "".join(added)
 
 
-def _factorized(part: Draft) -> str:
+def _factorized(query: Query, tails: Sequence[str]) -> str:
     """Return which columns of factorized matches are lists: that follows from the query alone."""
-    tails = factorized_plan(part).tails
-    terms = zip(part.query.columns, part.query.head, strict=True)
+    terms = zip(query.columns, query.head, strict=True)
     columns = (f"list of {name}" if set(attributes_of(term)) & set(tails) else name for name, term in terms)
     return f"factorized, a row has {', '.join(columns)}"
 
 
-def _delta(part: Draft) -> list[str]:
+def _delta(deltas: Sequence[DeltaPlan]) -> list[str]:
     """Return the delta queries, to list what updates change and to count it."""
     lines: list[str] = []
-    for listing, what in ((True, "updates change the matches by"), (False, "and their number by")):
-        plans = delta_plan(part.query, part.statistics, listing=listing)
+    for plans, what in zip(deltas, ("updates change the matches by", "and their number by"), strict=True):
         lines += [what, indent(str(plans), "  ")]
         lines += [line for line in _reads(plans) if line not in lines]
     return lines
+
+
+def _watched_as(statement: Statement) -> list[str]:
+    """Say how a watch reports groups, or rows that count once; nothing of other queries."""
+    groupings = [stage.grouping for stage in statement.before] + [statement.grouping]
+    bounds = [one.having for one in groupings if one is not None] + [stage.where for stage in statement.before]
+    if any(one is not None for one in groupings) or statement.count_column is not None:
+        bound = any(one is not None for one in bounds)
+        told = "when it begins or ends to satisfy its condition" if bound else "as -1 and +1 when its row changes"
+        return [f"a watch keeps all groups in memory, lists the matches that updates change, and reports a group {told}"]
+    distinct = statement.deduplicate or any(stage.deduplicate for stage in statement.before)
+    if not distinct and not (statement.query.deduplicate and statement.query.projects):
+        return []
+    kept = "a watch keeps in memory how many matches stand behind each row"
+    return [f"{kept}, and reports a row as +1 with the first of them, and as -1 when the last is gone"]
 
 
 def _reads(plans: DeltaPlan) -> list[str]:
@@ -158,16 +157,17 @@ def _reads(plans: DeltaPlan) -> list[str]:
         if not plans.by_updates
         else "updates are told apart by their order: [either] reads both versions, [later] is what comes after the seed's tuple"
     ]
-    if plans.consolidates:
-        text.append("a match that an epoch both creates and destroys is not reported")
+    if any(atom.negated for atom in plans.query.atoms) and not plans.by_updates:
+        text.append("negated atoms read the other way round: half way through an epoch, all that it deletes and inserts")
     return text
 
 
-def _rewriting(part: Draft, chosen: Plan) -> list[str]:
+def _rewriting(part: ExplainedPart) -> list[str]:
     """Return what a query becomes if its plan reads materialised relations, and what these are."""
+    chosen, query = part.plan, part.draft.query
     steps = [e for step in chosen.steps for e in (*step.extenders, *step.checks)]
     read = dict.fromkeys(e.atom for e in (chosen.seed.extender, *chosen.seed.checks, *steps) if not e.atom.negated)
-    stored = {str(atom.read): part.statistics.relation(atom) for atom in read}
+    stored = {str(atom.read): part.draft.statistics.relation(atom) for atom in read}
     lines = []
     for name, relation in stored.items():
         if relation.definition is not None:
@@ -177,11 +177,11 @@ def _rewriting(part: Draft, chosen: Plan) -> list[str]:
                 f"with the stored {name}({', '.join(relation.definition.head)}) := {body}: {relation.tuples:,} tuples, "
                 f"lists of {lists.typical:,.0f} where one is read, {lists.longest:,} the longest"
             )
-    rule = f"{part.query.name}({', '.join(map(str, part.query.head))}) := {', '.join(map(str, read))}"
+    rule = f"{query.name}({', '.join(map(str, query.head))}) := {', '.join(map(str, read))}"
     return ["", f"rewritten: {rule}", *lines] if lines else []
 
 
-def _analysis(stats: dict[str, Any]) -> list[str]:
+def _analysis(stats: RunStats) -> list[str]:
     """Return what each step did as a table, and what the execution took."""
     spread = "exchanges" in stats
     rows: list[tuple[str, ...]] = [("step" if spread else "sum", "over", "candidates", "prefixes")]
@@ -200,7 +200,7 @@ def _analysis(stats: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _spread(stats: dict[str, Any]) -> list[tuple[str, ...]]:
+def _spread(stats: RunStats) -> list[tuple[str, ...]]:
     """Return the figures of an execution with exchanges: the paper's rounds, communication, load and memory."""
     load, index, waiting = stats["load"], stats["index_tuples"], stats["waiting"]
     rows: list[tuple[str, ...]] = [

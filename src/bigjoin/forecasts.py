@@ -27,6 +27,9 @@ MANY_ROWS_VARIABLE = "BIGJOIN_MANY_ROWS"
 
 FORECAST_SAMPLES, FORECAST_SIZE = 8, 1 << 10
 
+MAX_WRITTEN_OUT = 1e15
+"""Numbers of rows from here on are told as powers of ten."""
+
 
 def check_rows(statement: Statement, options: ListOptions, index_for: Callable[[Query], Index]) -> None:
     """Refuse to list more rows than `max_rows`, and warn of very many; a limit or a sample says that there will be few."""
@@ -43,12 +46,17 @@ def check_rows(statement: Statement, options: ListOptions, index_for: Callable[[
         return
     plans = bound_plans(drafts)
     count, low, high = interval(Estimating(plans, np.random.SeedSequence(0)).draws(FORECAST_SAMPLES, FORECAST_SIZE))
-    about = f"about {count:.2g} rows (95 %: {low:.2g} to {high:.2g})"
+    about = f"about {_rounded(count)} rows (95 %: {_rounded(low)} to {_rounded(high)})"
     fewer = "use limit or sample, write conditions, count them, or group them (count by)"
     if most is not None and statement.cut(low) > most:
         raise RowLimitError(f"{shown(statement.name, 60)} has {about}, and max_rows is {most:,}: {fewer}, or allow more")
     if most is None and count > many:
         warn_caller(f"{shown(statement.name, 60)} has {about}: {fewer}; max_rows=N refuses more than N", RowsWarning)
+
+
+def _rounded(number: float) -> str:
+    """Return a number with its first two digits: 320, 27,000,000,000 or 1.2e+19."""
+    return f"{float(f'{number:.2g}'):,.0f}" if number < MAX_WRITTEN_OUT else f"{number:.2g}"
 
 
 def _most_rows(draft: Draft) -> int:

@@ -29,8 +29,10 @@ class FrameAnswers:
     A frame is the user's, unless it is made in a session of our own.
     """
 
-    def __init__(self, source: Queryable, held: Held, session: SparkSession | None = None) -> None:
-        self.source, self.held, self.session = source, held, session
+    def __init__(
+        self, source: Queryable, held: Held, session: SparkSession | None = None, progress: Progress | None = None
+    ) -> None:
+        self.source, self.held, self.session, self.progress = source, held, session, progress
 
     def rows(self, statement: Statement, options: ListOptions) -> DataFrame:
         """Return the rows of a statement."""
@@ -58,11 +60,11 @@ class FrameAnswers:
         )
         return bounded_rows(rows.of(statement, options["limit"]), most, index.path, self.held)
 
-    def groups(self, query: Query, run: RunOptions, progress: Progress | None = None) -> list[Grouped]:
+    def groups(self, query: Query, run: RunOptions) -> list[Grouped]:
         """Count the matches of each query that a query is the sum of by what its head lists."""
         asked = self.source._ask(query, may_stay=False, **run)
         strategy = self.source._spark_strategy(asked)
-        return [group(strategy, part, query, self.held, progress) for part in asked.parts]
+        return [group(strategy, part, query, self.held, self.progress) for part in asked.parts]
 
     def _sampled(self, statement: Statement, options: ListOptions, size: int) -> DataFrame:
         """Return a sample of the rows of a statement."""
@@ -82,7 +84,8 @@ class FrameAnswers:
     def _find(self, asked: AskedQuery) -> DataFrame:
         """Return the matches of a query."""
         strategy = self.source._spark_strategy(asked, self.session)
-        frames = [strategy.find(part, self.held) for part in strategy.together(asked.parts, counting=False)]
+        parts = strategy.together(asked.parts, counting=False)
+        frames = [strategy.find(part, self.held, self.progress) for part in parts]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
         if len(frames) > 1:
             frame = frame.select(*asked.query.columns)

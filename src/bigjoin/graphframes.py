@@ -1,8 +1,8 @@
-"""A drop-in for GraphFrames: `from bigjoin.graphframes import GraphFrame`, and `find` answers with worst-case optimal joins.
+"""A drop-in for GraphFrames: import `GraphFrame` from here, and `find` uses worst-case optimal joins.
 
-The result is the same DataFrame: a struct for each named element, a bag in which every row of the edges counts. Joins see keys
-and row numbers only, and structs are put together at the end. Columns that the index can hold come from there; where it
-cannot (nested columns, several rows with one vertex id), the tables themselves are joined to the result.
+The result is the same DataFrame as GraphFrames returns: a struct for each named element, and every row of the edges counts.
+Joins only see keys and row numbers; the structs are added at the end. Their columns come from the index. If the index cannot
+hold them (nested columns, several rows with the same vertex id), the tables themselves are joined to the result.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.read import can_be_property, quoted
 from bigjoin.storage.scratch import scratch_directory
 
+__all__ = ["GraphFrame", "GraphFrameError"]
+
 ID, SRC, DST, EDGE_NAME = "id", "src", "dst", "edge"
 MEMBER, DISTINCT_ROW = "member", "distinct_row"
 """The label of what is in the table of vertices, and the relation of edges in which equal rows are one."""
@@ -44,13 +46,17 @@ _ROW = "row"
 
 
 class GraphFrameError(SourceError, ValueError):
-    """Tables that make no graph; GraphFrames raises a ValueError."""
+    """The tables do not make a graph. This is a `ValueError`, too, as in GraphFrames."""
 
 
 class GraphFrame:
-    """A graph of two DataFrames, as GraphFrames has it: `v` has a column id, `e` has columns src and dst.
+    """A graph made of two DataFrames, as in GraphFrames.
 
-    An existing GraphFrame can be given instead of both: `find` is then answered here, and what this class lacks by that object.
+    Args:
+        v: The vertices, with a column `id`. Or an existing GraphFrame, without `e`: then bigjoin answers `find`, and that
+            object answers everything that this class does not have.
+        e: The edges, with the columns `src` and `dst`.
+        strategy: Where queries run; `"auto"` chooses. See `Graph`.
     """
 
     ID, SRC, DST, EDGE = ID, SRC, DST, EDGE_NAME
@@ -95,7 +101,11 @@ class GraphFrame:
 
     @with_plain_errors()
     def find(self, pattern: str) -> DataFrame:
-        """Return the matches of a motif as GraphFrames does: a struct column for each named element, in order."""
+        """Return the matches of a motif, with a struct column for each named element, as GraphFrames does.
+
+        Args:
+            pattern: The motif, such as `"(a)-[e]->(b); (b)-[]->(c); !(c)-[]->(a)"`.
+        """
         if not isinstance(pattern, str):
             raise QueryError(f"the motif is of type {type(pattern).__name__}: give a text", hint=f"for example {MOTIF_EXAMPLE}")
         language = {"cypher": "Cypher", "sql": "SQL"}.get(recognized(pattern.strip() or "(a)"))
@@ -126,7 +136,7 @@ class GraphFrame:
 
     @with_plain_errors()
     def triangleCount(self) -> DataFrame:  # noqa: N802
-        """Return the vertices with a column `count`: the triangles through each, whatever the directions of edges."""
+        """Return the vertices with a column `count`: the triangles at each vertex, ignoring the direction of edges."""
         key = self._tables.key
         ends = self._edges.select(*(key(F.col(c)).alias(c) for c in (SRC, DST))).dropna().where(F.col(SRC) != F.col(DST))
         members = self._vertices.select(key(F.col(ID)).alias(ID)).dropna().distinct()
@@ -142,7 +152,11 @@ class GraphFrame:
         return counted.withColumn("count", F.coalesce("count", F.lit(0)))
 
     def filterVertices(self, condition: str | SparkColumn) -> GraphFrame:  # noqa: N802
-        """Return the graph of the vertices that satisfy a condition, and of the edges between them."""
+        """Return the graph of the vertices that satisfy a condition, and of the edges between them.
+
+        Args:
+            condition: A condition on the columns of vertices.
+        """
         kept = self._vertices.filter(condition)
         key = self._tables.key
         ids = kept.select(key(F.col(ID)).alias("_kept"))
@@ -152,11 +166,15 @@ class GraphFrame:
         return self._like(kept, edges, lambda other: other.filterVertices(condition))
 
     def filterEdges(self, condition: str | SparkColumn) -> GraphFrame:  # noqa: N802
-        """Return the graph of the edges that satisfy a condition, and of all vertices."""
+        """Return the graph of the edges that satisfy a condition, and of all vertices.
+
+        Args:
+            condition: A condition on the columns of edges.
+        """
         return self._like(self._vertices, self._edges.filter(condition), lambda other: other.filterEdges(condition))
 
     def dropIsolatedVertices(self) -> GraphFrame:  # noqa: N802
-        """Return the graph without the vertices that no edge has."""
+        """Return the graph without the vertices that have no edge."""
         key = self._tables.key
         ends = self._edges.select(F.explode(F.array(key(F.col(SRC)), key(F.col(DST)))).alias("_end"))
         kept = self._vertices.join(ends, key(self._vertices[ID]) == F.col("_end"), "left_semi")
@@ -171,17 +189,17 @@ class GraphFrame:
 
     @property
     def outDegrees(self) -> DataFrame:  # noqa: N802
-        """How many edges begin at each vertex that any begins at: columns id and outDegree."""
+        """The number of edges that begin at each vertex, if there are any, as columns id and outDegree."""
         return self._edges.groupBy(F.col(SRC).alias(ID)).agg(F.count("*").alias("outDegree"))
 
     @property
     def inDegrees(self) -> DataFrame:  # noqa: N802
-        """How many edges end at each vertex that any ends at: columns id and inDegree."""
+        """The number of edges that end at each vertex, if there are any, as columns id and inDegree."""
         return self._edges.groupBy(F.col(DST).alias(ID)).agg(F.count("*").alias("inDegree"))
 
     @property
     def degrees(self) -> DataFrame:
-        """How many ends of edges lie at each vertex that has any: columns id and degree."""
+        """The number of edges at each vertex that has any, as columns id and degree. A loop counts twice."""
         ends = self._edges.select(F.explode(F.array(SRC, DST)).alias(ID))
         return ends.groupBy(ID).agg(F.count("*").alias("degree"))
 
@@ -190,13 +208,21 @@ class GraphFrame:
         return self.persist()
 
     def persist(self, storageLevel: StorageLevel = StorageLevel.MEMORY_ONLY) -> GraphFrame:  # noqa: N803
-        """Persist both tables."""
+        """Persist both tables.
+
+        Args:
+            storageLevel: Where to keep them, as for Spark's `persist`.
+        """
         self._vertices.persist(storageLevel)
         self._edges.persist(storageLevel)
         return self
 
     def unpersist(self, blocking: bool = False) -> GraphFrame:
-        """Give the memory of both tables back."""
+        """Free the memory of both tables.
+
+        Args:
+            blocking: Whether to wait until it is done.
+        """
         self._vertices.unpersist(blocking)
         self._edges.unpersist(blocking)
         return self

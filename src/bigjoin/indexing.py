@@ -1,4 +1,4 @@
-"""Build an index from a path, a DataFrame, an Arrow table, a pandas frame, or another index."""
+"""Build an index: of a path, a DataFrame, an Arrow table, a pandas frame, or another index."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from bigjoin.ingest.scan import DistinctValues, Scan, ScannedChunk
 from bigjoin.ingest.table import EDGES, VERTICES, Kind, Table, warn_left_out
 from bigjoin.languages import parse
 from bigjoin.materialize import check_queries, definitions, store
+from bigjoin.notebook import with_progress
 from bigjoin.paths import check_local, check_regular, is_remote
 from bigjoin.query.query import Query
 from bigjoin.reading import JUDGED, ReadingOptions
@@ -50,6 +51,7 @@ MAX_ROWS_INDEXED_HERE = 6_000_000
 
 @with_known_keywords("build_index")
 @with_plain_errors()
+@with_progress("building an index", progress="stage", share="share")
 def build_index(
     edges: TableLike | Mapping[str, TableLike],
     path: str | Path,
@@ -75,19 +77,42 @@ def build_index(
     progress: Callable[[str], None] = lambda _: None,
     share: Callable[[float], None] | None = None,
 ) -> Index:
-    """Build a durable index at `path`; an index that is already there is replaced once the new one is complete.
+    """Build an index of a graph in a directory, where it stays, and return it.
 
-    `edges` holds one relation, called edge, or is a mapping of names to relations over one dictionary. Columns beyond the two
-    ends become properties. `vertices` is a table of the vertices' properties; each value of its column `labels` (by default
-    label) becomes a relation. So does each value of the edges' column `types`, in addition to the relation of all edges.
-    `parallel` keeps parallel edges apart even if they have no properties. The results of the queries in `materialized` are
-    stored as relations of these names. `shards` is the number of workers that lists are dealt to, and `part_size` roughly how
-    many rows a task holds at once; if it is smaller than usual, edges are never all in memory. If `edges` is the path of an
-    index, that index is written again: with other shards, or undirected.
+    Open the index with `Graph.open`. If the directory already has an index, it is replaced once the new one is complete.
 
-    `src`, `dst` and `id` say which columns hold the ids, by name or by position from 1. `columns` names the columns of files
-    without a header, or selects columns. `header`, `delimiter` and `encoding` say what the lines of text files are. What is not
-    said is judged by the content; where a user may have meant something else, there is a warning or an error.
+    If you do not say how a source is to be read, bigjoin judges by its content. If you may have meant something else, you get a
+    warning or an error.
+
+    Examples:
+        >>> index = bj.build_index([(1, 2), (2, 3), (3, 1)], "friends.index", directed=False)
+        >>> bj.Graph.open("friends.index").count("triangle", unique=True)
+        1
+
+    Args:
+        edges: The edges, as for `Graph`: one table, whose relation is called `edge`, or a mapping of names to tables. Or the
+            path of an index, to write that index again with other `shards` or as undirected.
+        path: The directory for the index.
+        vertices: A table of vertices. The column `id` has their ids; further columns become properties.
+        directed: Whether edges have a direction, as for `Graph`.
+        shards: The number of workers to divide the lists among; by default 1.
+        properties: Whether to keep the further columns of edges.
+        parallel: Whether to give every row an id even if there are no further columns, so that parallel edges count.
+        labels: The column of `vertices` that has labels (by default `label`). Each label becomes a relation.
+        types: A column of edge types. Each type becomes a relation, in addition to the relation of all edges.
+        src: The column of the sources of edges, by name or by position from 1.
+        dst: The column of their targets.
+        id: The column of the ids of vertices.
+        columns: Names for the columns of a text file without a header. For other sources, the columns to read.
+        header: Whether the first line of a text file is a header.
+        delimiter: What separates the columns of a text file.
+        encoding: The encoding of a text file; by default UTF-8.
+        drop_nulls: Whether to drop edges with a NULL id. By default, they are an error.
+        materialized: Queries whose results to store, by the names of the relations that they become.
+        part_size: Roughly how many rows a task holds at once. If it is smaller than usual, edges are never all in memory.
+        spark: The session that builds large indices.
+        progress: A function to call with the name of each stage.
+        share: A function to call now and then with the share of a stage that is done.
     """
     said = ReadingOptions(src, dst, id, columns, header, delimiter, encoding)
     check_local(path, "an index is written")
@@ -288,6 +313,7 @@ def _runner(spark: Session, share: Callable[[float], None] | None = None) -> Sta
     return in_threads if spark is no_session else runner(session_of(spark), share)
 
 
+@with_progress("making the graph undirected")
 def undirected_copy(index: Index, path: Path) -> Index:
     """Write the undirected graph of an index at `path`, in this process."""
     with writing(path) as writer:

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,8 +22,8 @@ from bigjoin.index.manifest_file import read_manifest
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.index.writer import writing
 from bigjoin.ingest.tries import TrieToWrite, TrieWriter, TupleChunk, exchange_in
+from bigjoin.joins.defined import defined
 from bigjoin.joins.match_rows import Range
-from bigjoin.languages import parse
 from bigjoin.planner import plan
 from bigjoin.planner.isomorphism import shape_of
 from bigjoin.planner.order_attributes import components
@@ -205,7 +204,7 @@ def check_definitions(index: Index) -> Index:
         if (said := entry.definition) is None:
             continue
         try:
-            query = _defined(said)
+            query = defined(said)
             asked = resolve_relations(query, index.statistics)
             same = _symmetries(asked, index.statistics) if _is_plain(asked) else []
         except (BigjoinError, TypeError, KeyError, ValueError):
@@ -219,9 +218,4 @@ def check_definitions(index: Index) -> Index:
 def definitions(index: Index) -> dict[str, Query]:
     """Return the queries whose results an index stores, by relation."""
     entries = index.manifest.relations.items()
-    return {name: _defined(entry.definition) for name, entry in entries if entry.definition is not None}
-
-
-def _defined(definition: DefinitionEntry) -> Query:
-    flags: Any = dict.fromkeys(definition.flags, True)
-    return parse(definition.query, **flags)
+    return {name: defined(entry.definition) for name, entry in entries if entry.definition is not None}

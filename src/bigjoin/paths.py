@@ -33,6 +33,12 @@ def shown_name(source: str) -> str:
     return source.shown if isinstance(source, NamedPath) else source
 
 
+def shown_path(path: Path) -> str:
+    """Return a path as it is seen from the current folder, if that holds it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else str(path)
+
+
 def check_local(target: str | Path, what: str, kind: type[BigjoinError] = OutputError) -> None:
     """Refuse a URL where only a path of this machine will do, also one that `pathlib` has taken for a relative path."""
     found = _URL.fullmatch(str(target))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,11 +17,13 @@ from bigjoin.index.overlay import AskedIndex
 from bigjoin.joins.bind import bind
 from bigjoin.languages import Flags, Text, read
 from bigjoin.limited import RunningQueries
+from bigjoin.local.kept import Kept
 from bigjoin.local.strategy import Ask, Strategy, strategy_named
 from bigjoin.local.threads import Local
-from bigjoin.local.worth import SPARK_SECONDS, counted_here, listing_seconds
-from bigjoin.planner import drops_duplicates, meaning, plan
+from bigjoin.local.worth import SPARK_SECONDS, counting_seconds, listing_seconds
+from bigjoin.planner import count_plan, drops_duplicates, meaning, plan
 from bigjoin.planner.draft import Draft
+from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Query
 from bigjoin.query.statement import Statement
@@ -40,7 +42,24 @@ if TYPE_CHECKING:
     from bigjoin.spark.strategy import SparkStrategy
 
 
-class Queryable(ABC):
+HIDDEN_NAMES = frozenset(
+    {
+        *("completed", "flat_columns", "group_table", "stay_here", "stays_here", "why_spark", "zone"),  # for the command line
+        *("over",),  # for this library
+        *("edges", "vertices"),  # old names of a graph's figures
+    }
+)
+"""What `dir`, and so the Tab key, leaves out of a graph or of relations."""
+
+
+class ShowsPublicNames(ABCMeta):
+    """The kind of classes of which `dir` shows public names: IPython looks at the class of an object, too."""
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if name not in HIDDEN_NAMES]
+
+
+class Queryable(metaclass=ShowsPublicNames):
     """Relations in an index, ready for queries."""
 
     _spark: SparkSession | None
@@ -50,6 +69,8 @@ class Queryable(ABC):
     """The time zone if there is no session."""
     stays_here: bool = False
     """Whether `auto` answers in this process what takes no longer there than Spark's start: so does the command line."""
+    why_spark: str | None = None
+    """What says that questions are for a Spark somewhere, and not for this process, if something does."""
     _start: Callable[[], SparkSession] = staticmethod(get_session)
     """Gives the session, if one is needed and none was given."""
     _has_frames: bool = False
@@ -61,12 +82,17 @@ class Queryable(ABC):
         self._begin()
         return self
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in HIDDEN_NAMES]
+
     def _begin(self) -> None:
         """Start with what belongs to one session."""
         self._strategies: dict[str, SparkStrategy] = {}
         """The strategies that have been used; they keep what they have planned in this session."""
         self._results = Held()
         """The files that frames of results read."""
+        self._count_plans = Kept[tuple[str, str], CountPlan]()
+        """By an index and a query in it: the plans of counts in this process."""
         self._running = RunningQueries()
 
     @abstractmethod
@@ -109,13 +135,16 @@ class Queryable(ABC):
         session = self._spark or active_session()
         return self._zone_here if session is None else time_zone(session)
 
-    def stay_here(self, start: Callable[[], SparkSession]) -> None:
-        """Have `auto` answer in this process what takes no longer there than Spark's start; `start` gives a session."""
-        self.stays_here, self._start, self._zone_here = True, start, zone_of_machine()
+    def stay_here(self, start: Callable[[], SparkSession], *, stays: bool = True) -> None:
+        """Have `auto` answer in this process what takes no longer there than Spark's start; `start` gives a session.
+
+        Without `stays`, only say where the session comes from.
+        """
+        self.stays_here, self._start, self._zone_here = stays, start, zone_of_machine()
 
     @property
     def spark(self) -> SparkSession:
-        """The session that runs queries: the one given, the active one, or a local one that starts now."""
+        """The session that runs queries. If none was given and none is active, a local one starts now."""
         if self._spark is None:
             with quota().paused():  # what Spark takes to start is not the query's time
                 self._spark = self._start()
@@ -123,18 +152,25 @@ class Queryable(ABC):
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of scratch files that results of `find` hold until `close`."""
+        """How many bytes of scratch files the results of `find` keep until `close`."""
         return self._results.bytes
 
     @with_known_keywords(flags=Flags)
     def plan(self, query: Text, **flags: Unpack[Flags]) -> Plan:
-        """Return the plan for a query; raise QueryError if the query does not fit the relations."""
+        """Return the plan that finds the matches of a query, as a value.
+
+        A query that does not fit the relations is a `QueryError`.
+
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            **flags: What counts as a match, and conditions: `distinct`, `unique`, `induced`, `where` and so on.
+        """
         plans = []
         for block in self._read(query, flags).everything:
             index = self._index_for(block.query)
             for part in meaning(block.query, index.statistics):
                 plans.append(plan(part))
-                bind(plans[-1], overlaid(index, part))
+                _ = bind(plans[-1], overlaid(index, part)).columns  # where a head may turn out not to fit
         return plans[0]
 
     def completed(self, statement: Statement) -> Statement:
@@ -149,7 +185,12 @@ class Queryable(ABC):
 
     @with_known_keywords(flags=Flags)
     def statistics_for(self, query: Text, **flags: Unpack[Flags]) -> Statistics:
-        """Return what is known about the relations that a query reads."""
+        """Return what the planner knows about the relations that a query reads: sizes and lengths of lists.
+
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            **flags: What counts as a match, and conditions: `distinct`, `unique`, `induced`, `where` and so on.
+        """
         return self._index_for(self._read(query, flags).query).statistics
 
     def _ask_statement(self, statement: Statement, options: ListOptions, *, may_stay: bool | None = None) -> AskedQuery:
@@ -205,13 +246,25 @@ class Queryable(ABC):
         largest = max(asks, key=lambda ask: len(ask.query.positive))
         chosen, why = self._choose(largest.meaning, largest.index, strategy, workers=workers, factorized=factorized)
         if strategy == "auto" and chosen == "shared" and (self.stays_here if may_stay is None else may_stay):
-            asks, seconds = _worth(asks, counting=counting)
+            asks = self._with_count_plans(asks) if counting else asks
+            seconds = sum(_seconds(ask) for ask in asks)
             if seconds <= SPARK_SECONDS:  # a cost rather than a sample has told most of them, and costs are high
                 about = f"at most about {seconds:.1f} s of work" if seconds >= 0.1 else "less than 0.1 s of work"
                 chosen, why = LOCAL, f"{about}, and Spark takes {SPARK_SECONDS:g} s to start"
             else:
                 why = f"about {seconds:.2g} s of work, more than the {SPARK_SECONDS:g} s that Spark takes to start; {why}"
+        if counting and chosen == LOCAL and len(asks) == 1:  # several may be counted together, by another plan
+            asks = self._with_count_plans(asks)
         return AskedQuery(query, asks, chosen, why, limit, is_distinct)
+
+    def _with_count_plans(self, asks: tuple[Ask, ...]) -> tuple[Ask, ...]:
+        """Return questions with the plans that count their matches, which are made once for as long as the index stays."""
+
+        def counted(ask: Ask) -> CountPlan:
+            asked = (ask.index.identity, repr(ask.queries))  # text, as 1 == True in Python
+            return self._count_plans.get(asked) or self._count_plans.keep(asked, count_plan(ask.meaning))
+
+        return tuple(ask if ask.counted else replace(ask, counted=counted(ask)) for ask in asks)
 
     def _choose(
         self, part: Draft, index: AskedIndex, strategy: StrategyName, *, workers: int | None, factorized: bool = False
@@ -222,7 +275,8 @@ class Queryable(ABC):
         if factorized:
             return "shared", "which alone finds factorized matches with Spark"
         session = self._spark or active_session()  # none is started only to choose
-        return choose(session, index, partial(plan, part), workers)
+        chosen, why = choose(session, index, partial(plan, part), workers)
+        return chosen, why if self.why_spark is None else f"with Spark, as {self.why_spark}; {why}"
 
     def _strategy(self, asked: AskedQuery, session: SparkSession | None = None) -> Strategy:
         """Return the strategy that answers a query, in the user's session or in another, or without any."""
@@ -251,12 +305,9 @@ class AskedQuery:
     """Whether equal rows count once."""
 
 
-def _worth(asks: tuple[Ask, ...], *, counting: bool) -> tuple[tuple[Ask, ...], float]:
-    """Return about how many seconds questions take in this process, and the questions, with the plans made to tell that."""
-    if not counting:
-        return asks, sum(map(listing_seconds, asks))
-    plans = [counted_here(ask) for ask in asks]
-    return tuple(replace(ask, counted=plan) for ask, (plan, _) in zip(asks, plans, strict=True)), sum(s for _, s in plans)
+def _seconds(ask: Ask) -> float:
+    """Return about how many seconds a question takes in this process."""
+    return listing_seconds(ask) if ask.counted is None else counting_seconds(ask, ask.counted)
 
 
 def _check_head(query: Query, *, factorized: bool) -> None:

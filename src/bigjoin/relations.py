@@ -1,4 +1,4 @@
-"""Relations: any multiway equi-join. DataFrames in, an int or a DataFrame out.
+"""Relations: joins of any relations on equal columns. DataFrames in, an int or a DataFrame out.
 
 bj.join("q(a,b,c) := r(a,b), s(b,c), t(c,a)", r=df1, s=df2, t=df3)
 """
@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ import pyarrow as pa
 
 from bigjoin.defaults import ListOptions, StrategyName
 from bigjoin.errors import BigjoinError, OptionError, QueryError, SourceError, did_you_mean, warn_of_reading
+from bigjoin.html_tables import table, titled
+from bigjoin.index.contents import names, number_of
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest_entries import ColumnOrder, ReadingEntry, check_name
 from bigjoin.index.manifest_file import is_index
@@ -31,6 +34,7 @@ from bigjoin.ingest.relations import Domain, Encoded, encode
 from bigjoin.ingest.table import Table
 from bigjoin.languages import Flags, read, recognized
 from bigjoin.languages.sql_meaning import meaning_of
+from bigjoin.paths import shown_path
 from bigjoin.planner import count_plan, factorized_plan, meaning, plan
 from bigjoin.planner.draft import Draft
 from bigjoin.query.nest import nest_of
@@ -41,7 +45,7 @@ from bigjoin.query.statement import Statement
 from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.failures import with_plain_errors
-from bigjoin.spark.sources import TableLike, no_session, read_rows
+from bigjoin.spark.sources import TableLike, column_names, no_session, read_rows
 from bigjoin.spark.tasks import runner
 from bigjoin.sql_relations import RelationTables
 from bigjoin.storage.scratch import scratch_directory
@@ -75,11 +79,34 @@ def join(
     spark: SparkSession | None = None,
     **relations: TableLike,
 ) -> DataFrame:
-    """Return the join that a rule describes, as a Spark DataFrame with a column for each attribute of its head.
+    """Join any relations as a rule says, and return a Spark DataFrame with a column for each attribute of its head.
 
-    Relations are DataFrames, Arrow tables, pandas frames, paths of files or of an index, by the names that the rule gives them.
-    To ask several questions, or to count, make `Relations` of them. `seeds` restricts attributes, as it does for `Graph.find`,
-    unless the rule has a relation of that name.
+    To ask several questions, or to count, use `Relations`.
+
+    Examples:
+        >>> knows = [{"a": "ann", "b": "bob"}, {"a": "bob", "b": "cat"}]
+        >>> lives = [{"person": "ann", "city": "Ghent"}, {"person": "bob", "city": "Ghent"}]
+        >>> frame = bj.join("q(p, q, c) := knows(p, q), lives(p, c), lives(q, c)", knows=knows, lives=lives)
+        >>> [tuple(row) for row in frame.collect()]
+        [('ann', 'bob', 'Ghent')]
+
+    Args:
+        query: The rule.
+        limit: Return at most this many rows.
+        strategy: Where the query runs; `"auto"` chooses. See `Graph`.
+        workers: The number of tasks or threads, or of owners of keys.
+        batch_size: How many matches or proposals to hold at once.
+        where: More conditions.
+        deduplicate: Return each row once, if the head leaves attributes out.
+        cross_product: Allow a rule whose parts share no attribute.
+        seeds: Restrict attributes to ids, as for `Graph`. If the rule has a relation called `seeds`, this is that relation.
+        drop_nulls: Drop rows with a NULL. By default, they are an error.
+        timeout: End the query after this many seconds.
+        memory: End the query when a process takes more than this: bytes, or text such as `"2GB"`.
+        cancel: An event that ends the query when it is set.
+        spark: The session that runs the query.
+        **relations: The relations, by the names that the rule gives them: DataFrames, Arrow tables, pandas frames, lists, or
+            paths of files or of an index.
     """
     if seeds is not None and any(atom.relation == "seeds" for block in read(query).everything for atom in block.query.atoms):
         relations, seeds = {**relations, "seeds": seeds}, None
@@ -118,10 +145,30 @@ def sql(
     spark: SparkSession | None = None,
     **relations: TableLike,
 ) -> DataFrame:
-    """Return the rows of a SELECT as a Spark DataFrame: joins of any shape, worst-case optimally, in bag semantics.
+    """Run a SELECT that joins tables, with a worst-case optimal join, and return a Spark DataFrame.
 
-    Tables are DataFrames, Arrow tables, pandas frames or paths, by the names that the text gives them. To ask several
-    questions, or to count, make `Relations` of them.
+    As in any SQL, every row of a table counts, even if there are equal rows. To ask several questions, or to count, use
+    `Relations`.
+
+    Examples:
+        >>> e = [{"src": 1, "dst": 2}, {"src": 2, "dst": 3}, {"src": 3, "dst": 1}]
+        >>> text = "SELECT a.src FROM e a JOIN e b ON a.dst = b.src JOIN e c ON b.dst = c.src AND c.dst = a.src ORDER BY a.src"
+        >>> [row.src for row in bj.sql(text, e=e).collect()]
+        [1, 2, 3]
+
+    Args:
+        text: The SELECT, in Spark's dialect.
+        limit: Return at most this many rows.
+        strategy: Where the query runs; `"auto"` chooses. See `Graph`.
+        workers: The number of tasks or threads, or of owners of keys.
+        batch_size: How many matches or proposals to hold at once.
+        cross_product: Allow joins without an equality.
+        timeout: End the query after this many seconds.
+        memory: End the query when a process takes more than this: bytes, or text such as `"2GB"`.
+        cancel: An event that ends the query when it is set.
+        spark: The session that runs the query.
+        **relations: The tables, by the names that the SELECT gives them: DataFrames, Arrow tables, pandas frames, lists, or
+            paths.
     """
     options = {"limit": limit, "strategy": strategy, "workers": workers, "batch_size": batch_size}
     flags = {"cross_product": cross_product}
@@ -158,13 +205,30 @@ def _check_keywords(function: str, options: Mapping[str, object], relations: Map
 
 
 class Relations(Verbs):
-    """Relations of any arity, by name, ready for queries: count, exists, find, write, explain.
+    """Relations with any number of columns, ready for questions.
 
-    Each query determines its domains: columns that it joins or compares share a dictionary. Encoded relations and the tries
-    built for one query are reused by later queries with the same domains.
+    `Relations` has the same questions as `Graph`: `count`, `exists`, `find`, `arrow`, `write`, `estimate` and `explain`, with
+    the same keywords. What has been indexed for one query is reused by later queries that join the same columns. The options
+    on how to read a source apply to every relation.
 
-    `src` and `dst` make a relation of two columns of its source. `columns` names the columns of files without a header, or
-    selects columns; `header`, `delimiter` and `encoding` say what the lines of text files are. They apply to every relation.
+    Examples:
+        >>> relations = bj.Relations({"knows": [{"a": "ann", "b": "bob"}, {"a": "bob", "b": "cat"}]})
+        >>> relations.count("q(x, y, z) := knows(x, y), knows(y, z)")
+        1
+        >>> relations.exists("q(x) := knows(x, 'cat')")
+        True
+
+    Args:
+        relations: The relations by their names: DataFrames, Arrow tables, pandas frames, lists, or paths of files or of an
+            index.
+        src: With `dst`: read only these two columns of a source, by name or by position from 1.
+        dst: With `src`: read only these two columns of a source.
+        columns: Names for the columns of a text file without a header. For other sources, the columns to read.
+        header: Whether the first line of a text file is a header. By default, bigjoin judges by its content.
+        delimiter: What separates the columns of a text file.
+        encoding: The encoding of a text file; by default UTF-8.
+        drop_nulls: Whether to drop rows with a NULL. By default, they are an error.
+        spark: The session that runs queries. By default, the active one, or a local one that starts when it is needed.
     """
 
     @with_known_keywords("Relations")
@@ -203,7 +267,11 @@ class Relations(Verbs):
         self._scratch, self._owns_scratch = scratch_directory("relations"), True
 
     def schema(self, name: str) -> pa.Schema:
-        """Return a relation's columns and their types."""
+        """Return the columns of a relation and their types.
+
+        Args:
+            name: The name of the relation.
+        """
         if name not in self._opened:
             self._opened[name] = self._open(name)
         opened = self._opened[name]
@@ -214,7 +282,7 @@ class Relations(Verbs):
 
     @property
     def readings(self) -> Mapping[str, ReadingEntry]:
-        """How the files of relations were read, as far as queries have asked for them."""
+        """How files were read: by name, for those relations that queries have used so far."""
         return self._readings
 
     def _open(self, name: str) -> Table | DataFrame:
@@ -256,14 +324,20 @@ class Relations(Verbs):
         return self._spooled[name, *columns]
 
     def on(self, spark: SparkSession) -> Relations:
-        """Return a copy of the relations whose queries run in another session; the files still belong to this one."""
+        """Return a copy of the relations whose queries run in another session.
+
+        The original still owns the files, so do not close it while you use the copy.
+
+        Args:
+            spark: The session for the copy.
+        """
         other = copy(self)
         other._spark, other._owns_scratch = spark, False
         other._begin()
         return other
 
     def close(self) -> None:
-        """Remove the scratch indices and results, and stop running queries. Frames from `find` cannot be read afterwards."""
+        """Remove the scratch indices and results, and stop running queries. You cannot read frames from `find` after this."""
         self._running.stop("the relations were closed while this query ran: make them again")
         self._results.free()
         if self._owns_scratch:
@@ -273,7 +347,25 @@ class Relations(Verbs):
         return self
 
     def __repr__(self) -> str:
-        return f"Relations({', '.join(self._rows)})"
+        return f"Relations: {'; '.join(', '.join(filter(None, told)) for told in map(self._told, self._rows))}"
+
+    def _repr_html_(self) -> str:
+        told = [self._told(name) for name in self._rows]
+        width = 3 if any(source for _, _, source in told) else 2
+        return titled("Relations", None, table([row[:width] for row in told], ("relation", "rows", "source")[:width]))
+
+    def _told(self, name: str) -> tuple[str, str, str]:
+        """Return a relation with its columns, its number of rows and its file, as far as they are known without reading it."""
+        given, opened = self._rows[name], self._opened.get(name)
+        file = f"from {shown_path(Path(given))}" if isinstance(given, str | Path) else ""
+        columns, rows = (opened.schema.names, opened.rows) if isinstance(opened, Table) else (None, None)
+        with suppress(Exception):  # a DataFrame whose session has ended
+            columns = column_names(given) if columns is None else columns
+            table: Any = given
+            if rows is None and not file and (isinstance(given, pa.Table | Sequence) or hasattr(given, "iloc")):
+                rows = len(table)
+        shape = name if columns is None else f"{name}({names(columns)})"
+        return shape, "" if rows is None else number_of(rows, "row", "rows"), file
 
     def _complete(self, statement: Statement) -> Statement:
         with self._lock:

@@ -12,16 +12,18 @@ import pyarrow as pa
 
 from bigjoin.answers import Explanation
 from bigjoin.counting_verbs import CountingVerbs
-from bigjoin.defaults import LOCAL, ListOptions, RunOptions, StrategyName, listing, run_of
+from bigjoin.defaults import LOCAL, ListOptions, RunOptions, StrategyName, check_numbers, listing, run_of
 from bigjoin.errors import BigjoinError, NeedsSparkError
-from bigjoin.explain import explain
+from bigjoin.explained import explained
 from bigjoin.forecasts import check_rows
 from bigjoin.languages import Flags, Text
 from bigjoin.limited import Keywords, taken_limits, within_limits
 from bigjoin.local.matches import PartFile, arrow_batches, write_table
 from bigjoin.local.pieces import publish, stream
 from bigjoin.local.threads import Local
+from bigjoin.notebook import shown_while_read, with_progress
 from bigjoin.output import assemble, check_target, staging
+from bigjoin.query.query import Query
 from bigjoin.query.statement import Statement
 from bigjoin.quota import Quota, quota
 from bigjoin.samples import sample_size
@@ -37,18 +39,16 @@ from bigjoin.table_answers import TableAnswers, needs_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from bigjoin.drawing.drawing import Drawing
+
 
 class Verbs(CountingVerbs):
-    """Relations in an index, ready for queries.
-
-    Every verb takes `seeds`, which restrict attributes to ids: a dictionary of attributes and lists of ids restricts each
-    attribute alone, and a table (or its path) restricts those that its columns name jointly, row by row. They are a filter,
-    and the join starts from them.
-    """
+    """The questions that graphs and relations answer."""
 
     @with_known_keywords(flags=Keywords)
     @with_plain_errors()
     @within_limits
+    @with_progress("finding", progress="share")
     def find(
         self,
         query: Text,
@@ -61,27 +61,43 @@ class Verbs(CountingVerbs):
         strategy: StrategyName = "auto",
         workers: int | None = None,
         batch_size: int | None = None,
+        progress: Callable[[float], None] | None = None,
         **flags: Unpack[Keywords],
     ) -> DataFrame:
-        """Return the matches as a Spark DataFrame with a column for each attribute of the head.
+        """Return the matches as a Spark DataFrame, with a column for each attribute of the head.
 
-        If it is factorized, a row stands for many matches: attributes that are independent once the others are bound are
-        arrays, and the matches of a row are all combinations of their values. A limit then counts rows.
+        The columns of a motif are structs, as in GraphFrames. The columns of Cypher and SQL are what the query returns.
 
-        With `sample`, return so many matches, chosen uniformly and without replacement, in no order; all if there are fewer.
-        They are found now: at the cost of a count under `shared`, of a listing otherwise. The same `random_state` gives the
-        same matches.
+        The frame is lazy: each action on it runs the join again. Persist the frame to keep the rows. Since it reads the index,
+        use it before `close`. (After a `with` block it still works; then the files stay until Python exits.) To find
+        matches without Spark, under the strategy `"local"`, use `arrow` or `write`.
 
-        With `max_rows`, a query is refused that has more rows, by a forecast before it runs and for certain while it does. With
-        neither that nor a limit, more than 100 million rows are worth a warning (BIGJOIN_MANY_ROWS sets another number).
+        `"partitioned"`, `"heavy-light"` and `"balanced"` find the matches now. A small result becomes part of the frame, and a
+        large one stays in scratch files until `close`, or until Python exits; `scratch_bytes` says how large it is.
 
-        The columns of a motif are structs, as in GraphFrames; those of Cypher are what it returns.
+        Examples:
+            >>> graph = bj.Graph([(1, 2), (2, 3), (3, 1), (3, 4)], directed=False)
+            >>> frame = graph.find("q(a, b, c) := edge(a, b), edge(b, c), edge(a, c)", where="a < b and b < c")
+            >>> [tuple(row) for row in frame.collect()]
+            [(1, 2, 3)]
 
-        The frame is lazy: each action runs the join again (persist the frame to keep the rows) and reads this index, so use it
-        before `close`; after a `with` block it still works, and files stay until Python exits. With a limit, the join stops as
-        soon as it has that many matches. Strategies that work in rounds are different, as they find the matches now: a small
-        result is part of the frame, and a large one lies in scratch files until `close`, or until Python exits. `scratch_bytes`
-        says how much that is.
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            limit: Return at most this many rows. The join stops as soon as it has them.
+            sample: Return this many matches, chosen uniformly and without replacement, in no particular order. If there are
+                fewer, return all of them. Matches of a sample are found now, at the cost of a count under `"shared"`, and of
+                listing all matches under other strategies.
+            random_state: The same number chooses the same sample again.
+            max_rows: Refuse a query that has more rows than this, by a forecast before it runs, and for certain while it runs.
+                Without `max_rows` and `limit`, a forecast of more than 100 million rows is a warning (the environment variable
+                BIGJOIN_MANY_ROWS sets another number).
+            factorized: Return rows that each stand for many matches. Attributes that are independent of each other, once the
+                others are known, become arrays, and the matches of a row are all combinations of their values.
+            strategy: Where the query runs; `"auto"` chooses. See `Graph`.
+            workers: The number of tasks or threads, or of owners of keys.
+            batch_size: How many matches or proposals to hold at once.
+            progress: A function to call now and then with the share of the work that is done.
+            **flags: The keywords that all questions share. See `Graph`.
         """
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         drawn = {"sample": sample, "random_state": random_state}
@@ -92,7 +108,7 @@ class Verbs(CountingVerbs):
 
         statement = self._read(query, flags)
         check_rows(statement, options, self._index_for)
-        frame = FrameAnswers(self, self._results).rows(statement, options)
+        frame = FrameAnswers(self, self._results, progress=progress).rows(statement, options)
         self._has_frames = True
         return frame
 
@@ -114,15 +130,32 @@ class Verbs(CountingVerbs):
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Keywords],
     ) -> pa.RecordBatchReader:
-        """Return the matches as Arrow record batches, which are found while they are read, under any strategy.
+        """Return the matches as Arrow record batches, which are found while you read them.
 
-        Polars, pandas, DuckDB and NetworkX read them: `reader.read_all()` is a table, `reader.read_pandas()` a frame, and
-        iterating gives batches. Options are those of `find`. Forgetting the reader ends the search.
+        `reader.read_all()` is an Arrow table, `reader.read_pandas()` is a pandas frame, and iterating gives batches. Polars and
+        DuckDB read them as well. If you drop the reader, the search ends.
 
-        With `by`, return the number of matches for each value of attributes, as `count` does, the largest groups first.
+        This works under every strategy. `"local"` needs no Spark. `"auto"` chooses it if there is no session, no master is set
+        in the environment, and the work should take no longer than starting Spark.
 
-        Under `local` no Spark is needed. `auto` chooses that if there is no session, no master is set in the environment, and
-        the work should take no longer than a start of Spark.
+        Examples:
+            >>> graph = bj.Graph([(1, 2), (2, 3), (3, 1), (3, 4)], directed=False)
+            >>> graph.arrow("triangle", by="a1", unique=True).read_all().to_pydict()
+            {'a1': [1, 2, 3], 'count': [1, 1, 1]}
+
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            by: Return counts by group, as `count` does, the largest groups first.
+            limit: Return at most this many rows, as for `find`.
+            sample: Return this many matches, chosen uniformly, as for `find`.
+            random_state: The same number chooses the same sample again.
+            max_rows: Refuse a query that has more rows than this, as for `find`.
+            factorized: Return rows that each stand for many matches, as for `find`.
+            strategy: Where the query runs; `"auto"` chooses. See `Graph`.
+            workers: The number of tasks or threads, or of owners of keys.
+            batch_size: How many matches or proposals to hold at once.
+            progress: A function to call now and then with the share of the work that is done.
+            **flags: The keywords that all questions share. See `Graph`.
         """
         may_stay = self.stays_here or ((self._spark or active_session()) is None and not has_master())
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
@@ -140,7 +173,11 @@ class Verbs(CountingVerbs):
         drawn = {"sample": sample, "random_state": random_state}
         options = listing(run, limit=limit, factorized=factorized, max_rows=max_rows, **drawn)
         written: list[pa.Schema] = []
-        files = self._pieces(query, ".arrow", options, flags, Quota(**limits), progress, may_stay=may_stay, written=written)
+
+        def found(report: Callable[[float], None] | None) -> Generator[Path, None, None]:
+            return self._pieces(query, ".arrow", options, flags, Quota(**limits), report, may_stay=may_stay, written=written)
+
+        files = shown_while_read("finding", found) if progress is None else found(progress)
         first = next(files, None)
         opening = [] if first is None else list(arrow_batches(str(first)))
         schema = opening[0].schema if opening else written[0]
@@ -156,6 +193,7 @@ class Verbs(CountingVerbs):
     @with_known_keywords(flags=Keywords)
     @with_plain_errors()
     @within_limits
+    @with_progress("finding", progress="share")
     def write(
         self,
         query: Text,
@@ -172,9 +210,24 @@ class Verbs(CountingVerbs):
         progress: Callable[[float], None] | None = None,
         **flags: Unpack[Keywords],
     ) -> int:
-        """Write the matches to one Parquet, CSV or JSON lines file, by its suffix, and return how many rows it has.
+        """Write the matches to one file, and return how many rows it has.
 
-        The tasks write the rows themselves. The file appears when it is complete, and replaces an existing one.
+        The suffix of the file says whether it is Parquet, CSV or JSON lines. The tasks write the rows themselves. The file
+        appears once it is complete, and replaces an existing one.
+
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            path: The file to write: `.parquet`, `.csv`, `.json`, `.jsonl` or `.ndjson`.
+            limit: Write at most this many rows, as for `find`.
+            sample: Write this many matches, chosen uniformly, as for `find`.
+            random_state: The same number chooses the same sample again.
+            max_rows: Refuse a query that has more rows than this, as for `find`.
+            factorized: Write rows that each stand for many matches, as for `find`.
+            strategy: Where the query runs; `"auto"` chooses. See `Graph`.
+            workers: The number of tasks or threads, or of owners of keys.
+            batch_size: How many matches or proposals to hold at once.
+            progress: A function to call now and then with the share of the work that is done.
+            **flags: The keywords that all questions share. See `Graph`.
         """
         target = Path(path)
         check_target(target, lists=factorized)
@@ -206,10 +259,25 @@ class Verbs(CountingVerbs):
         look: Callable[[], None] = lambda: None,
         **flags: Unpack[Keywords],
     ) -> Generator[Path, None, None]:
-        """Give files of matches as they are found: CSV without a header, or Arrow. Each file lasts until the next is taken.
+        """Yield files of matches as they are found.
 
-        Close the iterator to stop the work, or raise an error in `look`, which is called now and then. Rows that have to be
-        combined first, for `deduplicate` or optional atoms, all come at the end.
+        Each file lasts until you take the next one. To stop the work, close the iterator, or raise an error in `look`. Rows
+        that have to be combined first, as for `deduplicate` or optional atoms, all come at the end.
+
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            suffix: The kind of files: `.csv` (without a header) or `.arrow`.
+            limit: Find at most this many rows, as for `find`.
+            sample: Find this many matches, chosen uniformly, as for `find`.
+            random_state: The same number chooses the same sample again.
+            max_rows: Refuse a query that has more rows than this, as for `find`.
+            factorized: Find rows that each stand for many matches, as for `find`.
+            strategy: Where the query runs; `"auto"` chooses. See `Graph`.
+            workers: The number of tasks or threads, or of owners of keys.
+            batch_size: How many matches or proposals to hold at once.
+            progress: A function to call now and then with the share of the work that is done.
+            look: A function to call now and then.
+            **flags: The keywords that all questions share. See `Graph`.
         """
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         drawn = {"sample": sample, "random_state": random_state}
@@ -248,7 +316,8 @@ class Verbs(CountingVerbs):
         return stream(folder, work, look, limits)
 
     def _rows_are_local(self, statement: Statement, options: ListOptions, *, may_stay: bool | None = None) -> bool:
-        limit, counting = options["limit"], options["sample"] is not None
+        counting = options["sample"] is not None
+        limit = min((n for n in (options["limit"], statement.limit) if n is not None), default=None)
         return self._is_local(statement, run_of(options), limit=limit, counting=counting, may_stay=may_stay)
 
     def _write(
@@ -282,7 +351,7 @@ class Verbs(CountingVerbs):
             from bigjoin.spark.frames import write_frame
 
             with Held() as held:
-                frame = FrameAnswers(self, held, session).rows(statement, options)
+                frame = FrameAnswers(self, held, session, progress).rows(statement, options)
                 frame = frame.coalesce(1) if statement.order else frame  # the parts of an order stay in it
                 frame = flat_frame(frame) if suffix == ".csv" else frame
                 parts, columns = write_frame(frame, folder, suffix)
@@ -329,18 +398,66 @@ class Verbs(CountingVerbs):
         batch_size: int | None = None,
         **flags: Unpack[Keywords],
     ) -> Explanation:
-        """Return the plan as numbered rules with estimates and, with `analyze`, with what a run did (also as `stats`).
+        """Return the plan of a query, as numbered rules with estimates of their sizes.
 
-        With `delta`, include the delta queries that keep matches up to date while updates change the relations.
+        Args:
+            query: A name, a rule, a motif, Cypher or SQL.
+            analyze: Also run the query, and show what each step really did. The figures are `stats` of the explanation.
+            delta: Also show the delta queries, which find what updates change.
+            strategy: Where the query runs; `"auto"` chooses. See `Graph`.
+            workers: The number of tasks or threads, or of owners of keys.
+            batch_size: How many matches or proposals to hold at once.
+            **flags: The keywords that all questions share. See `Graph`.
         """
         statement = self._read(query, flags)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         asked = self._ask(statement.query, counting=True, may_stay=self.stays_here and needs_spark(statement) is None, **run)
         stats = self.count(statement, **run).stats if analyze else None
         known, chosen = self._index_for(statement.query).statistics, f"{asked.strategy} ({asked.why})"
-        planned = (replace(block, query=with_members_as_seeds(block.query, known)) for block in statement.blocks)
-        statement = replace(statement, blocks=tuple(planned))
+        blocks = (replace(block, query=with_members_as_seeds(block.query, known)) for block in statement.blocks)
+        statement = replace(statement, blocks=tuple(blocks))
         held = {one["relation"]: one["held"] for one in asked.parts[0].seeds}
-        text = Explanation(explain(statement, known, delta=delta, strategy=chosen, stats=stats, held=held))
-        text.stats = stats
-        return text
+        planned = explained(statement, known, delta=delta, strategy=chosen, stats=stats, held=held)
+        return Explanation.of(planned, stats)
+
+    @with_known_keywords(flags=Keywords)
+    @with_plain_errors()
+    def show(
+        self,
+        query: Text,
+        limit: int = 12,
+        *,
+        strategy: StrategyName = "auto",
+        workers: int | None = None,
+        batch_size: int | None = None,
+        **flags: Unpack[Keywords],
+    ) -> Drawing:
+        """Draw the first matches that a search finds, as small graphs.
+
+        The first of them is the pattern itself. Vertices have their ids, and vertices and edges the properties that the query
+        names. Without a session, no Spark is started for a small question.
+
+        Examples:
+            >>> graph = bj.Graph([(1, 2), (2, 3), (3, 1), (3, 4)], directed=False)
+            >>> graph.show("triangle", unique=True)
+            Drawing('triangle')
+
+        Args:
+            query: The pattern. A query whose rows are decided by more than patterns (`having`, `order by` with a limit, an
+                `EXISTS` of several relationships) is refused.
+            limit: How many matches to draw, at most 200.
+            strategy: How the matches are found.
+            workers: How many tasks, threads or workers find them.
+            batch_size: How many matches a task holds at once.
+            **flags: `where`, `seeds`, `unique`, `timeout` and the like, which all questions take.
+        """
+        from bigjoin.shown_matches import matches_drawn
+
+        check_numbers(limit=limit)
+        limits = taken_limits(flags)
+        run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
+
+        def find(part: Query, most: int) -> pa.Table:
+            return self.arrow(part, limit=most, **run, **limits).read_all()
+
+        return matches_drawn(self._read(query, flags), lambda part: self._index_for(part).statistics, find, limit)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bigjoin_bench.peers.streams import after_first
+from bigjoin_bench.feeds import after_first
 from bigjoin_bench.peers.watching import Watching
 from bigjoin_bench.question import UNIQUE, Answer, Input, Question
 

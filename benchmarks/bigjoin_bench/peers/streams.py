@@ -13,7 +13,7 @@ import pyspark
 from pyspark.sql import DataFrame
 
 from bigjoin.spark.session import get_session
-from bigjoin_bench.feeds import SCHEMA, Feed
+from bigjoin_bench.feeds import SCHEMA, Feed, after_first
 from bigjoin_bench.question import Answer, Input, Question
 
 if TYPE_CHECKING:
@@ -67,11 +67,6 @@ def finished(query: StreamingQuery) -> list[float]:
     query.awaitTermination()
     durations = [progress["durationMs"] for progress in query.recentProgress]
     return [each["triggerExecution"] / 1000 for each in durations if "addBatch" in each]
-
-
-def after_first(times: list[float]) -> list[float]:
-    """Leave out the first batch, which opens, compiles and warms up, unless it is the only one."""
-    return times[1:] or times
 
 
 def _pass(frame: DataFrame, batch: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import closing
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,18 +17,17 @@ from bigjoin.graph import Graph
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest_file import LOCK
 from bigjoin.indexing import build_index
-from bigjoin.spark.session import get_session
+from bigjoin_bench.feeds import after_first
 from bigjoin_bench.memory import Peak
-from bigjoin_bench.peers.streams import ONCE, Streamed, after_first, finished
+from bigjoin_bench.peers.streams import ONCE, Streamed, finished
 from bigjoin_bench.question import Answer, Input, Question
 
 
 class Watching(Streamed):
-    """Keeps the count of a query through every epoch; `total` takes the time of all epochs, and not of one."""
+    """Keeps the count of a query through every epoch."""
 
-    def __init__(self, *, total: bool = False, **feed: Any) -> None:
+    def __init__(self, **feed: Any) -> None:
         super().__init__(**feed)
-        self.total = total
         self.prepared: dict[Question, tuple[Path, int, int]] = {}
 
     def version(self) -> str:
@@ -57,7 +55,7 @@ class Watching(Streamed):
         if count != after:
             raise BigjoinError(f"{question.title}: {count:,} matches were kept, and there are {after:,}")
         figures |= {"updates": self.feed.updates, "epochs": times, "changed": after - before, "process": peak.bytes}
-        return Answer(self.answer(before, after), sum(times) if self.total else fmean(after_first(times)), figures)
+        return Answer(self.answer(before, after), fmean(after_first(times)), figures)
 
     def watched(self, question: Question, place: Path) -> tuple[list[float], dict[str, Any]]:
         """Run the stream over the index of a place; return the seconds of each epoch, and figures."""
@@ -119,27 +117,6 @@ class Partitioned(Watching):
             for name in ("index_tuples", "load")
         }
         return times, figures | {"peak_memory": max(run["peak_memory"] for run in runs)}
-
-
-class Anew:
-    """No updates: an index of all edges is built, and matches are counted in it."""
-
-    def __init__(self, *, threads: int) -> None:
-        self.spark = get_session(f"local[{threads}]")
-
-    def version(self) -> str:
-        return __version__
-
-    def load(self, graph: Input) -> None:
-        """Remember the file: building is part of what is measured."""
-        self.graph = graph
-
-    def run(self, question: Question) -> Answer:
-        """Build and count; the time of counting alone is a figure."""
-        graph = Graph(self.graph.path, directed=not self.graph.undirected, properties=False, spark=self.spark)
-        with closing(graph):
-            found = graph.count(question.query, **question.flags)  # type: ignore[call-overload]
-            return Answer(int(found), figures={"counting": found.seconds})
 
 
 def _link(index: Path, target: Path) -> None:

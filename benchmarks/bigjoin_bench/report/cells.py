@@ -19,11 +19,22 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) 
     )
 
 
+SHORT = 0.01
+"""Seconds below which a time is shown in milliseconds."""
+
+
 def seconds(value: float | None) -> str:
     """Return a time, with as many digits as it deserves."""
     if value is None:
         return MISSING
+    if value < SHORT:
+        return f"{_milliseconds(value)} ms"
     return f"{value:.3f} s" if value < 0.1 else f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+
+
+def milliseconds(value: float | None) -> str:
+    """Return a time that is short."""
+    return MISSING if value is None else f"{1000 * value:,.2f} ms"
 
 
 def time_of(line: Line | None) -> str:
@@ -36,7 +47,8 @@ def time_of(line: Line | None) -> str:
         return "failed"
     if not line.warm:
         return f"{seconds(line.cold)} (once)"
-    return f"{seconds(line.seconds)} ({_short(min(line.warm))} to {_short(max(line.warm))})"
+    short = _milliseconds if (line.seconds or 0.0) < SHORT else _short  # in the unit of the median
+    return f"{seconds(line.seconds)} ({short(min(line.warm))} to {short(max(line.warm))})"
 
 
 def cold_of(line: Line | None) -> str:
@@ -70,6 +82,11 @@ def by_cell(lines: Iterable[Line]) -> dict[tuple[str, str, str], dict[str, Line]
     for line in lines:
         cells.setdefault((line.graph, line.query, line.meaning), {})[line.contender] = line
     return cells
+
+
+def _milliseconds(value: float) -> str:
+    thousands = 1000 * value
+    return f"{thousands:.2f}" if 0 < thousands < 1 else f"{thousands:.1f}" if 0 < thousands < 10 else f"{thousands:.0f}"
 
 
 def _short(value: float) -> str:

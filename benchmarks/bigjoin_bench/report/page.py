@@ -16,18 +16,24 @@ _INTRODUCTION = """# Benchmarks
 
 *Written by `bigjoin bench --report` from `results.jsonl`; do not edit.*
 
-`bigjoin bench [NAME ...]` measures this engine and its peers on this machine; `bigjoin bench --quick` takes less than three
-minutes. `make bench` also installs the peers; missing peers are skipped.
+This page compares bigjoin with other systems, suite by suite. `bigjoin bench [NAME ...]` runs the suites on your machine;
+`bigjoin bench --quick` takes less than three minutes. `make bench` also installs the other systems. Systems that are not
+installed are skipped.
 
-Every contender gets the same edges and the same question, in its own process. Contenders take turns, and a time is kept only
-if the counts agree. The first run of a question is cold, the others are warm; tables show the median of the warm runs, with the
-minimum and the maximum. A question that takes more than 20 s runs only once. A run is stopped after 120 s; it is then shown as
-`>` and left out of means. Loading (for bigjoin: building the index) is measured separately. Memory is the peak of what a
-contender's processes hold, without mapped files. Unless stated otherwise, bigjoin runs through Spark `local[2]` in a warm
-session, and peers use two threads if they can. Compare ratios, not seconds: machines differ, and a busy machine slows every
-contender.
+How it is measured:
+
+- Every contender gets the same edges and the same question, in a process of its own. Contenders take turns. A time is kept only
+  if the counts agree.
+- The first run of a question is cold, and the others are warm. Tables show the median of the warm runs, with the minimum and
+  the maximum. A question that takes more than 20 s runs only once. A run that takes too long (120 s, or what `--cut-off`
+  says) is ended, shown as `>`, and left out of means.
+- Loading (for bigjoin: building the index) is measured separately. Memory is the peak of what a contender's processes hold,
+  without mapped files.
+- Unless stated otherwise, bigjoin runs through Spark `local[2]` in a warm session, and peers use two threads if they can.
+- Compare ratios, not seconds: machines differ, and a busy machine slows every contender.
 
 `bigjoin bench skew` has its own page: [what skew does to each strategy](skew.md).
+[benchmarks/README.md](../benchmarks/README.md) says where graphs come from, and how to add a system.
 """
 
 
@@ -36,7 +42,7 @@ def write_report(lines: Sequence[Line], folder: Path) -> Path:
     kept = newest(lines)
     parts = [_INTRODUCTION]
     for suite in SUITES.values():
-        mine = [line for line in kept if line.suite == suite.name]
+        mine = _of(suite, kept)
         if mine:
             parts.append(section(suite, mine, folder / "benchmarks" / f"{suite.name}.svg" if can_plot() else None))
     if not kept:
@@ -45,6 +51,13 @@ def write_report(lines: Sequence[Line], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(parts))
     return page
+
+
+def _of(suite: Suite, lines: Sequence[Line]) -> list[Line]:
+    """Return the lines of a suite by graph, in the order of the suite and not in that of measuring."""
+    places = {graph: place for place, graph in enumerate(suite.graphs)}
+    mine = [line for line in lines if line.suite == suite.name]
+    return sorted(mine, key=lambda line: places.get(line.graph, len(places)))
 
 
 def section(suite: Suite, lines: Sequence[Line], picture: Path | None) -> str:
@@ -61,7 +74,7 @@ def section(suite: Suite, lines: Sequence[Line], picture: Path | None) -> str:
     if suite.name in EXTRAS:
         parts.append(EXTRAS[suite.name](lines))
     more = f"Cold, the first run of each:\n\n{tables.cold(suite, lines)}\n\n{tables.loading(suite, lines)}"
-    parts.append(f"<details><summary>First runs, loading and memory</summary>\n\n{more}\n\n</details>")
+    parts.append(f'<details markdown="1"><summary>First runs, loading and memory</summary>\n\n{more}\n\n</details>')
     parts.append(where(lines))
     return "\n\n".join(parts) + "\n"
 
@@ -76,7 +89,7 @@ def fill_readme(readme: Path, lines: Sequence[Line], graph: str) -> None:
     """Bring the tables of a README up to date: the directed queries on one graph, and building an index."""
     kept = newest(lines)
     for marker, name, graphs in (("benchmark", "directed", (graph,)), ("index build", "index", SUITES["index"].graphs)):
-        mine = [line for line in kept if line.suite == name and line.graph in graphs]
+        mine = [line for line in _of(SUITES[name], kept) if line.graph in graphs]
         if {line.graph for line in mine} == set(graphs) and readme.exists():  # never less than it shows now
             fill(readme, marker, tables.warm(SUITES[name], mine))
 

@@ -28,3 +28,20 @@ SEED = (
 
 COST = {"BiGJoinT": 2, "Delta-BiGJoinT": 4}
 """Cores that it takes to outperform one thread, triangles of TW."""
+
+COMMON_CRAWL = (
+    ("4-clique", 226.378, 46_517_875.0),
+    ("diamond", 276.587, 26_681_430.0),
+)
+"""Query on Common Crawl (CC, 64 B edges), seconds of a batch of edges, changed matches a second: 16 machines, 224 workers."""
+
+CAPACITY = {
+    "speed": "CC and parts of it, 14 to 224 workers: about 1 M updates and 10 to 100 M changed triangles a second",
+    "index": "falls about linearly with the machines; twice the graph on twice the machines: 8 B tuples each",
+    "memory": "falls with the machines; the peak is that of building the index",
+    "balance": "the largest index is about the total divided by the machines",
+}
+"""What figure 5 shows, in words: its numbers are only drawn."""
+
+BATCH_SIZE = "UK, triangle, 16 workers: faster up to B' = 10 K, then level; up to 100 K memory stays near the index, 25.1 GB"
+"""What figure 6 shows, in words."""

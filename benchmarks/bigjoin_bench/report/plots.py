@@ -33,6 +33,8 @@ def draw(suite: Suite, lines: Sequence[Line], file: Path) -> None:
         panels(suite, lines, file)
     elif suite.name == "updates-many":
         over_epochs(lines, file)
+    elif suite.name == "updates-window":
+        over_samples(lines, file)
     elif suite.name == "seeds":
         over_reach(lines, file)
     else:
@@ -187,16 +189,42 @@ def over_epochs(lines: Sequence[Line], file: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(6, 3.5))
     for line in lines:
-        times = line.figures.get("epochs", [])[1:]
-        starts = range(0, len(times), STRETCH)
-        means = [fmean(times[start : start + STRETCH]) for start in starts]
-        axes.plot([start + STRETCH // 2 for start in starts], means, label=CONTENDERS[line.contender].label)
+        axes.plot(*in_stretches(line.figures.get("epochs", [])), label=CONTENDERS[line.contender].label)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(f"epoch (means of {STRETCH})")
     axes.set_ylabel("seconds")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def in_stretches(epochs: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Return the middles of stretches of epochs, without the first epoch, and the means of their times."""
+    times = epochs[1:]
+    starts = range(0, len(times), STRETCH)
+    return [start + STRETCH // 2 for start in starts], [fmean(times[start : start + STRETCH]) for start in starts]
+
+
+def over_samples(lines: Sequence[Line], file: Path) -> None:
+    """Draw the times of epochs, and what was sampled between them, beside each other."""
+    from matplotlib import pyplot
+
+    figure, every = pyplot.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
+    for line in lines:
+        samples = line.figures.get("samples", [])
+        numbers = [sample["epoch"] for sample in samples]
+        every[0].plot(*in_stretches(line.figures.get("epochs", [])), label=line.graph)
+        every[1].plot(numbers, [sample["memory"] / 2**20 for sample in samples])
+        every[2].plot(numbers, [sample["files"] for sample in samples])
+    titles = (f"seconds of an epoch (means of {STRETCH})", "memory of the process, MB", "files of the index")
+    for axes, title in zip(every, titles, strict=True):
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("epoch")
+        axes.set_title(title, fontsize=9)
+        axes.grid(alpha=0.3)
+    every[0].legend(frameon=False)
+    figure.savefig(file, metadata={"Date": None})
     pyplot.close(figure)
 
 

@@ -32,65 +32,72 @@ _INTRODUCTION = f"""# Skew
 
 *Written by `bigjoin bench --report` from `results.jsonl`; do not edit. `bigjoin bench skew` measures again.*
 
-`partitioned` is the paper's BiGJoin: each key has one owner, so a key that every worker needs is load for a single
-worker. `balanced` is the paper's BiGJoin-S (section 3.4): lookups are placed by a hash of everything they name, and work
-is dealt evenly. `heavy-light` is our own and lies between the two: it spreads only those keys that hold much of a
-relation or of the first step's work. The paper proves that BiGJoin-S has no skew but does not measure it, and leaves open
-how skewed real graphs are and when that hurts. This page measures it.
+Data is skewed if a few keys have most of the tuples, as the hubs of a social network do. On a cluster, the workers that own
+these keys may then have much more to do than the others. This page measures how much, under three strategies:
+
+- `partitioned` is the paper's BiGJoin. Each key has one owner, so a key that every worker needs puts all its load on one
+  worker.
+- `balanced` is the paper's BiGJoin-S (section 3.4). Lookups are placed by a hash of everything they name, and work is dealt
+  evenly.
+- `heavy-light` is our own, and in between. It spreads only those keys that hold much of a relation, or much of the first
+  step's work.
+
+The paper proves that BiGJoin-S has no skew, but does not measure it. It also leaves open how skewed real graphs are, and when
+that hurts.
 
 The same two cores run any number of workers, so times do not show what a cluster would gain. Loads do:
 
 - **Load** is what a worker receives in one exchange, in tuples: prefixes, candidates, requests or answers.
-- **Critical path** is the load of the busiest worker, summed over all exchanges. If tuples dominate the cost, a cluster
-  takes this long.
+- **Critical path** is the load of the busiest worker, summed over all exchanges. If tuples dominate the cost, this is how
+  long a cluster takes.
 - **Imbalance** is the critical path divided by an even share of everything sent. It is 1 if all workers always receive
   the same.
 - **Busy** is the time of all tasks together: the total work.
 
-Under `balanced`, a worker's requests for the same key travel as one tuple, and a negative answer costs none. Under
-`partitioned`, each candidate is a tuple, although candidates that share a list travel as one list. So the tables show
-bytes as well as tuples.
+Tuples alone would not be a fair comparison. Under `balanced`, a worker's requests for the same key travel as one tuple, and a
+negative answer costs none. Under `partitioned`, each candidate counts as a tuple, although candidates that share a list
+travel as one list. So the tables show bytes as well as tuples.
 
 Skewed inputs run with B' = {SAFETY} w max(w, log₂(IN x MaxOut)), {SAFETY} times what theorem 3.4 requires, where MaxOut
-is the AGM bound. Real graphs run with the default B'. Other settings are marked. A figure was kept only if the count
-agreed with a closed formula or a published number, and with the `shared` strategy.
+is the AGM bound. Real graphs run with the default B'. Other settings are marked. A figure was kept only if the count agreed
+with a closed formula or a published number, and with the `shared` strategy.
 """
 
 _THEOREM = """## What theorem 3.4 says, and what was measured
 
-If B'/w is at least max(w, log(IN x MaxOut)), each worker receives O(B') in each round, with probability 1 - O(1/IN),
-under any skew. The proof has these parts, and each was measured:
+Theorem 3.4 says: if B'/w is at least max(w, log(IN x MaxOut)), each worker receives O(B') in each round, with probability
+1 - O(1/IN), under any skew. The proof has these parts, and each was measured:
 
 - Balance gives all workers the same number of candidates to within one (*dealt*: the largest difference).
 - A batch of B = w B' candidates gives the next step at most 2B prefixes (*new*), and no more than 4B wait at a step
   (*waiting*).
-- A worker combines equal requests, so a key is requested at most w times. Hashes then distribute keys over workers, like
-  balls thrown into bins. *Lookups* is the largest number of requests that a worker received in an exchange of a full
+- A worker combines equal requests, so a key is requested at most w times. Hashes then distribute keys over workers, as if
+  balls were thrown into bins. *Lookups* is the largest number of requests that a worker received in an exchange of a full
   batch, divided by B', or by the mean if that is larger. Each run draws new hashes, so the table shows the maximum of all
   runs ever measured, with their median and number (of the first two measurements, only the maximum of ten runs is known).
 
-Only the last part depends on chance. *Same keys* is its worst case: all workers request the same B' keys. Where no batch
-was ever full, the bound is not tested, and the table shows a dash for lookups. With 224 workers a full batch has 45 M
+Only the last part depends on chance. *Same keys* is its worst case: all workers request the same B' keys. If no batch was
+ever full, the bound is not tested, and the table shows a dash for lookups. With 224 workers, a full batch has 45 M
 candidates."""
 
 _HURTS = """## When it hurts
 
-A path is never shorter than what the most requested key alone brings to its owner. So a key hurts `partitioned` when its
-share of everything sent exceeds a worker's share, 1/w. From there on, more workers do not shorten the path. On *One key*,
-*One owner* and *Funnel* this is the case from 16 workers on.
+The most requested key sends all its load to one owner, and no path is shorter than that. So a key hurts `partitioned` when
+its share of everything sent exceeds a worker's share, 1/w. From there on, more workers do not shorten the path. On *One
+key*, *One owner* and *Funnel*, this happens from 16 workers on.
 
-A hub need not be such a key. If each subgraph is counted once (`unique`), symmetries are broken by degree, and only the
-part of a hub's list before the hub itself is read. Compare the imbalance of all triangles with that of unique ones: the
-same graph and pattern, with symmetries and without. Individual workers (soc-Epinions1 and Theory 175 K; not part of the
-results) confirm this. For all triangles, the owner of the largest hub was the busiest in each exchange. For unique ones
-it was another worker, and the owners of the eight largest hubs received 0.9 to 1.3 times the mean. We have no explanation
-for the rest of the imbalance there.
+A hub is not always such a key. If each subgraph is counted once (`unique`), symmetries are broken by degree, and only the
+part of a hub's list before the hub itself is read. To see this, compare the imbalance of all triangles with that of unique
+triangles: the same graph and pattern, with symmetries and without. We also looked at individual workers (soc-Epinions1 and
+Theory 175 K; not part of the results). For all triangles, the owner of the largest hub was the busiest in each exchange.
+For unique triangles it was another worker, and the owners of the eight largest hubs received 0.9 to 1.3 times the mean. We
+have no explanation for the rest of the imbalance there.
 
-If `partitioned` is not skewed, no other strategy can be much shorter: its imbalance (in brackets above, where an aim was
-missed) is all there is to gain. The Theory graphs have many hubs, of many sizes, with many owners.
+If `partitioned` is not skewed, no other strategy can have a much shorter path: its imbalance (in brackets above, where an
+aim was missed) is all there is to gain. The Theory graphs have many hubs, of many sizes, with many owners.
 
-If more workers do not shorten the path of `partitioned`, no cluster is large enough for it. If they do, weigh what
-`balanced` gains in the path against what it sends and does in total: the table below has both."""
+If more workers do not shorten the path of `partitioned`, no cluster is large enough for it. If they do, weigh two things:
+how much `balanced` shortens the path, and how much more it sends and does in total. The table below has both."""
 
 
 KINDS = ("requests", "answers", "deal")
@@ -120,36 +127,39 @@ def write_skew(lines: Sequence[Line], folder: Path) -> Path | None:
     return page
 
 
-_KINDS = """Imbalance by what travels, 64 workers. The hashes of the theorem even out the requests that a worker receives.
-They do not even out the requests that it sends: workers have the same number of candidates, but if many of these share a
-key, one request serves them all, while a worker whose candidates differ sends more requests and gets more answers. Nor do
-they even out the ranges that are dealt: one prefix with many candidates is one tuple, and many prefixes with one
-candidate are many tuples. None of this breaks the theorem. It bounds all three by B', but does not say how far below B'
-they are."""
+_KINDS = """The table shows the imbalance by what travels, for 64 workers. The hashes of the theorem even out the requests that
+a worker receives, but two other things stay uneven:
 
-_LOADS = """A solid line is the busiest worker's load, a dashed line the mean. `partitioned` has few exchanges; `balanced`
-has several for every batch, in pairs of requests and answers (the first 60 are shown). What matters is how far a line is
-from its mean."""
+- The requests that a worker sends. All workers have the same number of candidates. If many of a worker's candidates share a
+  key, one request serves them all. If they differ, the worker sends more requests and gets more answers.
+- The ranges that are dealt. One prefix with many candidates is one tuple, while many prefixes with one candidate each are
+  many tuples.
 
-_INDEX = """What a worker holds, counting all lists that the plan reads. `balanced` has three indices (counts, positions,
-pairs), evenly distributed. Under `partitioned`, a hub's list is stored with one worker, and lists without a key
-(projections, which only relations have) with every worker."""
+This does not contradict the theorem. It bounds all three by B', but does not say how far below B' they are."""
+
+_LOADS = """A solid line is the load of the busiest worker, and a dashed line is the mean. What matters is how far a line is
+from its mean. `partitioned` has few exchanges. `balanced` has several for every batch, in pairs of requests and answers
+(the first 60 are shown)."""
+
+_INDEX = """The table shows what a worker holds, counting all lists that the plan reads. `balanced` has three indices (counts,
+positions, pairs), evenly distributed. Under `partitioned`, a hub's list is stored with one worker. Lists without a key
+(projections, which only relations have) are stored with every worker."""
 
 _DOUBTS = """## What this does not show
 
-- Two cores are not a cluster. That a shorter path means a shorter time is an assumption; it holds if receiving a tuple
-  costs the same everywhere. Busy seconds are measured, and include the work of Python and Spark for each exchange of each
-  round: many small rounds cost `balanced` much more than its tuples suggest.
+- Two cores are not a cluster. We assume that a shorter path means a shorter time. This holds if receiving a tuple costs the
+  same everywhere. Busy seconds are measured. They include the work of Python and Spark for each exchange of each round, so
+  many small rounds cost `balanced` much more than its tuples suggest.
 - The graph of 28.7 M edges is not part of a normal run: `bigjoin bench skew --graph "Theory 28.7 M"` measures it. It has
   three billion candidates, which `balanced` looks up one by one.
-- A few runs do not show how often lookups exceed a given number. We drew keys that all workers request some thousand
-  times, without the rest of the join (not part of the results). Neighbouring keys give 1.00 to 1.01, because they are
-  dealt in turn. Keys that are far apart gave more than 1.2 in a quarter of all draws for 16 workers (median 1.17), in one
-  of seventeen for 64 (1.15), and in none of sixty for 224 (1.10). The theorem's constant is not 1; a larger B' brings it
+- A few runs do not show how often lookups exceed a given number. So we drew keys that all workers request, some thousand
+  times, without the rest of the join (not part of the results). Neighbouring keys gave 1.00 to 1.01, because they are dealt
+  in turn. Keys that are far apart gave more than 1.2 in a quarter of all draws for 16 workers (median 1.17), in one of
+  seventeen for 64 (1.15), and in none of sixty for 224 (1.10). The theorem's constant is not 1; a larger B' brings it
   closer to 1.
 - The bound of theorem 3.4 applies to full batches. With 224 workers, only inputs of more than 45 M candidates have one.
-- In *One owner* all values are equally frequent, because codes follow frequency; an adversary has to know that.
-  Otherwise, values that many prefixes share get the smallest codes, and these go to different workers."""
+- In *One owner*, all values are equally frequent. That is deliberate: codes follow frequency, so otherwise the values that
+  many prefixes share would get the smallest codes, and these go to different workers. An adversary has to know that."""
 
 
 def inputs(cells: Sequence[Cell]) -> str:
@@ -216,12 +226,12 @@ def communication(cells: Sequence[Cell], names: Sequence[str]) -> str:
         most, where_most = _most(cells, name, tuples)
         sent, where_sent = _most(cells, name, sent_bytes)
         said.append(
-            f"On all of these, `{name}` sends at most {most:.2f} times the tuples of `{BASE}` ({where_most}) "
+            f"In all settings, `{name}` sends at most {most:.2f} times the tuples of `{BASE}` ({where_most}) "
             f"and {sent:.1f} times the bytes ({where_sent})."
         )
     said.append(
         "No constant bounds the bytes: under `partitioned`, candidates that share a list travel as one list, however many "
-        "prefixes propose it, while `balanced` looks them up pair by pair. *Same keys* consists of such lists."
+        "prefixes propose it, while `balanced` looks them up pair by pair. *Same keys* is made of such lists."
     )
     for name in names:
         most_each = max(each_explored(cell.lines[name]) for cell in cells if name in cell.lines)
@@ -284,7 +294,7 @@ def _summary(cells: Sequence[Cell], names: Sequence[str]) -> str:
         for cell in cells:
             wins[min(cell.lines, key=lambda name: figure(cell.lines[name]))] += 1
         listed = ", ".join(f"`{name}` in {won}" for name, won in wins.items())
-        said.append(f"Of {len(cells)} settings, the {what} is that of {listed}.")
+        said.append(f"Among {len(cells)} settings, the {what} is that of {listed}.")
     return " ".join(said)
 
 

@@ -28,25 +28,45 @@ def warm(suite: Suite, lines: Sequence[Line]) -> str:
 
 
 def summary(suite: Suite, lines: Sequence[Line]) -> str:
-    """Return the least ratio and the geometric mean, over the cells that some peer finished."""
-    said: list[str] = []
+    """Return how bigjoin compares with the best peer, with those beside it, and with what no program can do without."""
     if not suite.versus:
         return ""
-    for title, peers in (("the best peer", suite.peers), *((CONTENDERS[name].label, (name,)) for name in suite.beside)):
-        ratios = []
-        unfinished = 0
-        for cell in by_cell(lines).values():
-            ours, theirs = cell.get(suite.ours), [cell[name] for name in peers if name in cell]
-            best = best_of(theirs)
-            if ours is not None and best is not None:
-                ratios.append(ratio(best, ours))
-            elif theirs:
-                unfinished += 1
-        known = [r for r in ratios if r is not None]
-        if (mean := geometric_mean(known)) is not None:
-            left_out = f"; without {unfinished} that did not finish" if unfinished else ""
-            said.append(f"Ratio to {title}: at least {min(known):.2f}, geometric mean {mean:.2f} (of {len(known)}{left_out}).")
-    return " ".join(said)
+    beside = [name for name in suite.beside if not CONTENDERS[name].is_floor]
+    floors = [name for name in suite.beside if CONTENDERS[name].is_floor]
+    said = [_ratios(suite, lines, "the best peer", suite.peers)]
+    said += [_ratios(suite, lines, CONTENDERS[name].label, (name,)) for name in beside]
+    said += [_over_floor(suite, lines, name) for name in floors]
+    return " ".join(filter(None, said))
+
+
+def _ratios(suite: Suite, lines: Sequence[Line], title: str, peers: Sequence[str]) -> str:
+    """Return the least ratio of the best of these peers to us, and the geometric mean, over the cells that some finished."""
+    ratios = []
+    unfinished = 0
+    for cell in by_cell(lines).values():
+        ours, theirs = cell.get(suite.ours), [cell[name] for name in peers if name in cell]
+        best = best_of(theirs)
+        if ours is not None and best is not None:
+            ratios.append(ratio(best, ours))
+        elif theirs:
+            unfinished += 1
+    known = [r for r in ratios if r is not None]
+    mean = geometric_mean(known)
+    if mean is None:
+        return ""
+    left_out = f"; without {unfinished} that did not finish" if unfinished else ""
+    return f"Ratio to {title}: at least {min(known):.2f}, geometric mean {mean:.2f} (of {len(known)}{left_out})."
+
+
+def _over_floor(suite: Suite, lines: Sequence[Line], name: str) -> str:
+    """Return the largest ratio of us to a floor, and the geometric mean."""
+    pairs = [(cell[suite.ours], cell[name]) for cell in by_cell(lines).values() if {suite.ours, name} <= cell.keys()]
+    known = [r for ours, floor in pairs if (r := ratio(ours, floor)) is not None]
+    mean = geometric_mean(known)
+    if mean is None:
+        return ""
+    most, middle = (f"{value:,.{0 if value >= 100 else 1}f}" for value in (max(known), mean))
+    return f"bigjoin / {CONTENDERS[name].label}: at most {most}, geometric mean {middle} (of {len(known)})."
 
 
 def cold(suite: Suite, lines: Sequence[Line]) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from statistics import fmean
+from statistics import fmean, median
 
-from bigjoin_bench.contenders import CONTENDERS
-from bigjoin_bench.report.cells import MISSING, by_cell, megabytes, seconds, table
+import numpy as np
+
+from bigjoin_bench.contenders import CONTENDERS, PAPER_SIZES
+from bigjoin_bench.feeds import after_first
+from bigjoin_bench.report.cells import MISSING, by_cell, megabytes, milliseconds, seconds, table
 from bigjoin_bench.results import Line
 
 DECADES = ((2, 10), (11, 100), (101, 1_000))
@@ -63,8 +66,9 @@ def sizes(lines: Sequence[Line]) -> str:
     """Return the speed and the memory of epochs of different sizes."""
     rows = [
         [
-            CONTENDERS[line.contender].label,
-            seconds(line.seconds),
+            line.query,
+            f"{line.figures['updates']:,} updates",
+            milliseconds(line.seconds) if line.seconds < 1 else seconds(line.seconds),
             f"{updates_a_second(line):,.0f}",
             *_changed(line),
             megabytes(line.figures["process"]),
@@ -72,8 +76,74 @@ def sizes(lines: Sequence[Line]) -> str:
         for line in lines
         if line.seconds
     ]
-    titles = ["epoch", "time", "updates per second", "changed matches per epoch", "per second", "peak of the process"]
+    titles = ["query", "epoch", "time", "updates per second", "changed matches per epoch", "per second", "peak of the process"]
+    return table(titles, rows, words=2)
+
+
+def latency(lines: Sequence[Line]) -> str:
+    """Return the middle and the worst of the times of small epochs."""
+    rows = []
+    for line in lines:
+        if times := after_first(line.figures.get("epochs", [])):
+            shown = map(milliseconds, np.percentile(times, [50, 99]).tolist())
+            rows.append([CONTENDERS[line.contender].label, f"{len(times):,}", *shown, milliseconds(max(times))])
+    return table(["sync", "epochs", "p50", "p99", "longest"], rows)
+
+
+def beside_the_program(lines: Sequence[Line]) -> str:
+    """Return the times of the paper's own program, ours, and the ratios."""
+    rows = []
+    for (graph, query, _), cell in by_cell(lines).items():
+        for size in PAPER_SIZES:
+            theirs, *ours = (cell.get(f"{name}-{size}") for name in ("dataflow-join", "paper-group", "paper-epoch"))
+            took = None if theirs is None else theirs.seconds
+            mine = [None if line is None else line.seconds for line in ours]
+            if took is None and not any(mine):
+                continue
+            ratios = (f"{own / took:.2f}" if own and took else MISSING for own in mine)
+            counted = MISSING if theirs is None or took is None else f"{theirs.figures['counted']:,}"
+            rows.append([graph, query, f"{size:,}", *map(seconds, (took, *mine)), *ratios, counted])
+    titles = ["graph", "query", "updates an epoch", "dataflow-join", "group", "epoch", "group / theirs", "epoch / theirs"]
+    return table([*titles, "it counted"], rows, words=2)
+
+
+def stars(lines: Sequence[Line]) -> str:
+    """Return the time of an epoch at a hub beside that of lookups there."""
+    rows = []
+    for (_, query, meaning), cell in by_cell(lines).items():
+        ours, *lookups = (cell.get(name) for name in ("stars", "lookups", "lookups-bare"))
+        if ours is None or not ours.seconds:
+            continue
+        middle = median(after_first(ours.figures["epochs"]))
+        times = [None if line is None else line.seconds for line in lookups]
+        ratios = (f"{middle / other:.2f}" if other else MISSING for other in times)
+        rows.append([f"{query}, {meaning}", f"{int(ours.count or 0):,}", *map(milliseconds, (middle, *times)), *ratios])
+    titles = ["query", "count", "epoch, p50", "100 lookups", "100 bare lookups", "epoch / lookups", "epoch / bare lookups"]
     return table(titles, rows)
+
+
+def fifths(lines: Sequence[Line]) -> str:
+    """Return the means of what was sampled in the first fifth of all epochs, and in the last one."""
+    parts = []
+    for line in lines:
+        if not line.seconds:
+            continue
+        figures, samples = line.figures, line.figures["samples"]
+        series: list[tuple[str, list[float], Callable[[float], str]]] = [
+            ("time of an epoch", figures["epochs"], milliseconds),
+            ("memory of the process", [sample["memory"] for sample in samples], lambda mean: megabytes(round(mean))),
+            ("files of the index", [sample["files"] for sample in samples], lambda mean: f"{mean:,.1f}"),
+            ("bytes of the index", [sample["bytes"] for sample in samples], lambda mean: f"{mean / 2**20:,.2f} MB"),
+        ]
+        rows = []
+        for name, values, shown in series:
+            fifth = max(1, len(values) // 5)
+            first, last = fmean(values[:fifth]), fmean(values[-fifth:])
+            rows.append([name, shown(first), shown(last), f"{last / first:.2f}" if first else MISSING])
+        said = f"{len(figures['epochs']):,} epochs, {figures['compactions']:,} compactions; "
+        said += f"the count was that of a new index at {figures['rebuilt']} of {figures['rebuilt']} points."
+        parts += [said, table(["mean of the", "first fifth", "last fifth", "last / first"], rows)]
+    return "\n\n".join(parts)
 
 
 def from_empty(lines: Sequence[Line]) -> str:
@@ -111,7 +181,12 @@ TABLES: dict[str, Callable[[Sequence[Line]], str]] = {
     "updates-written": written,
     "updates-many": decades,
     "updates-size": sizes,
+    "updates-latency": latency,
+    "updates-paper": beside_the_program,
     "updates-all": from_empty,
+    "updates-stars": stars,
+    "updates-diamonds": sizes,
+    "updates-window": fifths,
     "updates-capacity": capacity,
 }
 """Suite -> its table."""

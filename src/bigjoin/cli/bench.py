@@ -19,7 +19,7 @@ _PACKAGE = "bigjoin_bench"
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def bench(context: click.Context, arguments: tuple[str, ...]) -> None:
-    """Measure this engine and its peers side by side."""
+    """Measure bigjoin and other systems side by side."""
     command = _command()
     with command.make_context(context.info_name, list(arguments), parent=context.parent) as inner:
         command.invoke(inner)

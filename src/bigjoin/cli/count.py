@@ -24,16 +24,33 @@ from bigjoin.cli.source import asking
     type=click.Path(path_type=Path),
     help="With --by: write to a .parquet, .csv, .json or .jsonl file.",
 )
+@click.option(
+    "--loads", metavar="FILE", type=click.Path(path_type=Path), help="Draw what tasks or workers got, as .svg or .html."
+)
 @query_options
-def count(query: str, source: str | None, exists: bool, by: str | None, output: Path | None, options: Options) -> None:
-    """Count the matches of QUERY in SOURCE, or in the relations of --relation: one integer on stdout.
+def count(
+    query: str,
+    source: str | None,
+    exists: bool,
+    by: str | None,
+    output: Path | None,
+    loads: Path | None,
+    options: Options,
+) -> None:
+    """Count the matches of QUERY in SOURCE, or in the relations of --relation, and print the number.
 
-    With --json, an object with count, seconds (of the query alone), strategy, why it was chosen, workers and stats.
+    With --json, print an object with count, seconds (of the query alone), strategy, why it was chosen, workers and stats.
 
-    With --by, a row for each group that has matches, the largest groups first: a table of the first rows on a terminal, CSV on
-    a pipe, JSON lines with --json.
+    With --by, print a row for each group that has matches, the largest groups first: a table of the first rows on a terminal,
+    CSV on a pipe, JSON lines with --json.
     """
     parsed = question(query, options)
+    if loads is not None:
+        if exists or by is not None:
+            raise click.UsageError(f"--loads is for a whole count: leave out {'--exists' if exists else '--by'}")
+        from bigjoin.drawing.saving import check_picture
+
+        check_picture(loads, sources=options.paths(source))
     if by is not None:
         if exists:
             raise click.UsageError("give either --by or --exists, not both")
@@ -46,6 +63,8 @@ def count(query: str, source: str | None, exists: bool, by: str | None, output: 
             found = graph.exists(parsed, **options.run, **options.limits)
         else:
             counted = graph.count(parsed, progress=report.share, **options.run, **options.limits)
+            if loads is not None:
+                counted.draw_loads().save(loads)
     if exists:
         answer(options, {"exists": found}, [str(found).lower()])
     else:

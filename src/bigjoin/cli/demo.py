@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from bigjoin.cli.find import show
 from bigjoin.cli.options import Options, demo_options
+from bigjoin.cli.printing import show
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import open_graph, start_spark
 

@@ -19,18 +19,18 @@ from bigjoin.cli.source import asking
     default=0.05,
     show_default=True,
     metavar="SHARE",
-    help="Aim for an interval that reaches at most this share of the count to either side.",
+    help="The half-width of the interval to aim for, as a share of the count.",
 )
-@click.option("--random-state", type=click.IntRange(min=0), metavar="N", help="Draw the same samples as last time with this N.")
+@click.option("--random-state", type=click.IntRange(min=0), metavar="N", help="The same N draws the same samples again.")
 @estimate_options
 def estimate(
     query: str, source: str | None, seconds: float, precision: float, random_state: int | None, options: Options
 ) -> None:
     """Estimate how many matches QUERY has in SOURCE, or in the relations of --relation, from samples of the join.
 
-    Prints the count and an interval that holds the true one in 95 of 100 cases; if the join is small enough to run in full,
-    only the count, which is then exact. Spark is not started unless the source needs it. With --json, an object with count,
-    low, high, exact, samples (how many), proposals (of each sample at each step) and seconds.
+    Print the estimate, and an interval that holds the true count in 95 of 100 cases. If the join is small enough to run
+    completely, print only the count, which is then exact. Spark is not started unless the source needs it. With --json, print
+    an object with count, low, high, exact, samples (how many), proposals (of each sample at each step) and seconds.
     """
     parsed = question(query, options)
     with asking(parsed, source, options, doing="estimating", runs=False) as (graph, _):

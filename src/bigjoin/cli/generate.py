@@ -19,25 +19,29 @@ _OUT = click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
 _IDS = click.option(
     "--ids", type=click.Choice(["int", "string"]), default="int", show_default=True, help="Integers, or text such as v000123."
 )
-_SEED = click.option("--seed", type=int, metavar="N", default=1, show_default=True, help="The same seed, the same edges.")
-_VERTICES = click.option("--vertices", type=int, metavar="N", required=True, help="Vertices.")
+_SEED = click.option("--seed", type=int, metavar="N", default=1, show_default=True, help="The same seed gives the same edges.")
+_VERTICES = click.option("--vertices", type=int, metavar="N", required=True, help="Number of vertices.")
 
 
 @click.group()
 def generate() -> None:
-    """Generate a graph for tests and benchmarks: a folder of Parquet files, which is then a SOURCE.
+    """Generate a graph for tests and benchmarks: a folder of Parquet files, which you can use as a SOURCE.
 
-    The edges follow from the options alone, whatever the machine and however many tasks write them.
+    The same options give the same edges, on any machine and with any number of tasks.
     """
 
 
 @generate.command()
 @_OUT
 @click.option("--scale", type=int, metavar="N", required=True, help="2^N vertices.")
-@click.option("--edge-factor", type=int, metavar="N", help="Edges for each vertex [default: 16].")
-@click.option("--edges", type=int, metavar="N", help="Edges in all, instead of --edge-factor.")
-@click.option("--probabilities", metavar="A,B,C,D", help="Of the four quadrants [default: 0.57,0.19,0.19,0.05, as Graph500].")
-@click.option("--no-scramble", is_flag=True, help="Leave ids as they are drawn: the smallest are the hubs.")
+@click.option("--edge-factor", type=int, metavar="N", help="Edges per vertex [default: 16].")
+@click.option("--edges", type=int, metavar="N", help="Number of edges, instead of --edge-factor.")
+@click.option(
+    "--probabilities",
+    metavar="A,B,C,D",
+    help="Probabilities of the four quadrants [default: 0.57,0.19,0.19,0.05, as in Graph500].",
+)
+@click.option("--no-scramble", is_flag=True, help="Do not shuffle ids: the smallest ids are the hubs.")
 @_SEED
 @_IDS
 @generate_options
@@ -52,9 +56,9 @@ def rmat(
     ids: str,
     options: Options,
 ) -> None:
-    """R-MAT, as in Graph500: hubs and heavy tails, like those of social networks and the web.
+    """R-MAT, as in Graph500: a graph with hubs, like social networks and the web.
 
-    Edges are as drawn, loops and duplicates included.
+    Edges are kept as they are drawn, including loops and duplicates.
     """
     from bigjoin.generators.rmat import GRAPH500, Rmat
 
@@ -69,12 +73,12 @@ def rmat(
 @generate.command()
 @_OUT
 @_VERTICES
-@click.option("--edges", type=int, metavar="M", required=True, help="Distinct edges, without loops.")
+@click.option("--edges", type=int, metavar="M", required=True, help="Number of distinct edges, without loops.")
 @_SEED
 @_IDS
 @generate_options
 def uniform(target: Path, vertices: int, edges: int, seed: int, ids: str, options: Options) -> None:
-    """G(n, m): every edge as likely as any other, so no skew and few triangles."""
+    """G(n, m): all edges are equally likely, so there is no skew, and few triangles."""
     from bigjoin.generators.pairs import Uniform
 
     _write(Uniform(vertices, edges, seed), target, ids, options)
@@ -86,9 +90,9 @@ def uniform(target: Path, vertices: int, edges: int, seed: int, ids: str, option
 @_IDS
 @generate_options
 def theory(target: Path, stars: str, ids: str, options: Options) -> None:
-    """Kronecker product of stars: hubs, and triangles that are known exactly.
+    """Kronecker product of stars: a graph with hubs, whose number of triangles is known.
 
-    These are the GraphChallenge's Theory graphs, kind B1k. Every undirected edge is there once: read them with --undirected.
+    These are the GraphChallenge's Theory graphs, kind B1k. Each undirected edge appears once, so read them with --undirected.
     """
     from bigjoin.generators.theory import Theory
 
@@ -97,18 +101,18 @@ def theory(target: Path, stars: str, ids: str, options: Options) -> None:
 
 @generate.command()
 @_OUT
-@click.option("--kind", type=click.Choice(["funnel", "hubs"]), default="funnel", show_default=True, help="Which skew.")
+@click.option("--kind", type=click.Choice(["funnel", "hubs"]), default="funnel", show_default=True, help="The kind of skew.")
 @_VERTICES
-@click.option("--edges", type=int, metavar="M", required=True, help="Distinct edges, those of v* or the hubs included.")
-@click.option("--hubs", type=int, metavar="H", help="Hubs, for --kind hubs [default: 4].")
+@click.option("--edges", type=int, metavar="M", required=True, help="Number of distinct edges, with those of the hubs.")
+@click.option("--hubs", type=int, metavar="H", help="Number of hubs, for --kind hubs [default: 4].")
 @_SEED
 @_IDS
 @generate_options
 def skew(target: Path, kind: str, vertices: int, edges: int, hubs: int | None, seed: int, ids: str, options: Options) -> None:
-    """Most of the work for one worker of a join that hashes keys.
+    """Skew: most of the work goes to one worker of a join that hashes keys.
 
     funnel: every triangle goes through vertex 0, and each edge that neither begins nor ends there closes one. hubs: the H
-    smallest ids have an edge to every other vertex, and the rest is random.
+    smallest ids have an edge to every other vertex, and all other edges are random.
     """
     from bigjoin.generators.pairs import Funnel, Hubs
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bigjoin.cli.find import ROWS_SHOWN, print_csv, print_json, show
 from bigjoin.cli.options import Options
+from bigjoin.cli.printing import form_of_rows, print_files, print_table, rows_shown, until_reader_leaves
 from bigjoin.cli.source import asking
 
 if TYPE_CHECKING:
@@ -29,40 +29,41 @@ def print_groups(query: Statement, source: str | None, by: str, output: Path | N
     if output is not None:
         from bigjoin.output import check_target
 
-        for path in (source, *options.relations.values()):
+        for path in options.paths(source):
             check_target(output, path)
     from bigjoin.group_counts import group_keys
     from bigjoin.output import assemble, staging
     from bigjoin.storage.scratch import scratch_directory
 
     group_keys(by, query)  # report a mistake before Spark takes seconds to start
-    with asking(query, source, options, doing="counting") as (graph, report):
-        groups = _counted(graph, query, by, options, report)
-        table, written = None, 0
-        parts: list[PartFile] = []
+    form = form_of_rows(options)
+    most = rows_shown(options, form)
+    with ExitStack() as ending:
+        with asking(query, source, options, doing="counting") as (graph, report):
+            groups = _counted(graph, query, by, options, report)
+            table, written = None, 0
+            parts: list[PartFile] = []
+            if output is not None:
+                with staging(output) as folder:
+                    parts, schema = _write(groups, folder, output.suffix.lower())
+                    assemble([file for file, _ in parts], schema, output, folder)
+                written = sum(rows for _, rows in parts)
+            elif most is not None:
+                table = _first(groups, most + 1)
+            else:
+                folder = scratch_directory("groups")
+                ending.callback(shutil.rmtree, folder, ignore_errors=True)
+                parts, _ = _write(groups, folder, ".arrow" if form == "json" else ".csv")
+            columns = groups.schema.names
         if output is not None:
-            with staging(output) as folder:
-                parts, schema = _write(groups, folder, output.suffix.lower())
-                assemble([file for file, _ in parts], schema, output, folder)
-            written = sum(rows for _, rows in parts)
-        elif sys.stdout.isatty() and not options.as_json:
-            table = _first(groups)
+            click.echo(f"{written:,} {'group' if written == 1 else 'groups'} in {output}", err=True)
+        elif table is not None:
+            print_table(table.slice(0, most), form)
+            if most is not None and table.num_rows > most:
+                click.echo(f"the {most} largest groups; -o FILE writes all", err=True)
         else:
-            parts, _ = _write(groups, scratch_directory("groups"), ".arrow" if options.as_json else ".csv")
-        columns = groups.schema.names
-    if output is not None:
-        click.echo(f"{written:,} {'group' if written == 1 else 'groups'} in {output}", err=True)
-    elif table is not None:
-        show(table)
-        if table.num_rows == ROWS_SHOWN:
-            click.echo(f"the {ROWS_SHOWN} largest groups; -o FILE writes all", err=True)
-    else:
-        files = (file for file, _ in parts)
-        try:
-            print_json(files) if options.as_json else print_csv(files, columns)
-            sys.stdout.flush()
-        except BrokenPipeError:  # the reader has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            with until_reader_leaves(options):
+                print_files((file for file, _ in parts), form, columns)
 
 
 def _counted(graph: Graph | Relations, query: Statement, by: str, options: Options, report: Reporter) -> pa.Table | DataFrame:
@@ -75,9 +76,9 @@ def _counted(graph: Graph | Relations, query: Statement, by: str, options: Optio
     return in_order(graph.count(query, by=by, progress=report.share, **options.run, **options.limits))
 
 
-def _first(groups: Any) -> pa.Table:
+def _first(groups: Any, number: int) -> pa.Table:
     """Return the largest groups."""
-    return groups.limit(ROWS_SHOWN).toArrow() if hasattr(groups, "mapInArrow") else groups.slice(0, ROWS_SHOWN)
+    return groups.limit(number).toArrow() if hasattr(groups, "mapInArrow") else groups.slice(0, number)
 
 
 def _write(groups: pa.Table | DataFrame, folder: Path, suffix: str) -> tuple[list[PartFile], pa.Schema]:

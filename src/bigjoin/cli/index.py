@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bigjoin.cli.completion import files
 from bigjoin.cli.info import describe, described, summary
 from bigjoin.cli.options import Options, answer, index_options, named_option
 from bigjoin.cli.progress import Reporter
@@ -24,20 +25,21 @@ from bigjoin.reading import JUDGED
 if TYPE_CHECKING:
     from bigjoin.query.query import Query
 
-_MATERIALIZE = "Store a query's result as a relation, which plans read where it pays. If SOURCE is DIR, do nothing else."
-_PART_SIZE = "Rows that a task holds at once; memory grows with it."
+_MATERIALIZE = "Store a query's result as a relation, which plans read where it is cheaper. If SOURCE is DIR, do nothing else."
+_VERTICES = "A table of vertices: their ids, and columns that become properties."
+_PART_SIZE = "How many rows a task holds at once. Larger parts take more memory."
 _FORMER_OPTIONS = {"info": described, "verify": verified, "vacuum": vacuumed}
 """Options that have become commands. They still work, with a note, until the next release."""
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=files)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
 @named_option("--relation", "relations", "PATH", text="A further relation over the same vertices; may be repeated.")
 @click.option("--name", default="edge", metavar="NAME", show_default=True, help="The name of SOURCE's relation.")
-@click.option("--vertices", metavar="PATH", help="A table of vertices: their ids, and columns that become properties.")
+@click.option("--vertices", metavar="PATH", shell_complete=files, help=_VERTICES)
 @click.option("--labels", metavar="COLUMN", help="The vertices' column of labels; each becomes a relation [default: label].")
-@click.option("--types", metavar="COLUMN", help="SOURCE's column of edge types; each also becomes a relation.")
+@click.option("--types", metavar="COLUMN", help="SOURCE's column of edge types; each type also becomes a relation.")
 @click.option("--no-properties", is_flag=True, help="Leave out the columns beyond src and dst.")
 @click.option("--parallel", is_flag=True, help="Give every row an id, even without further columns.")
 @click.option("--drop-nulls", is_flag=True, help="Drop edges with a NULL id instead of refusing them.")
@@ -49,10 +51,10 @@ _FORMER_OPTIONS = {"info": described, "verify": verified, "vacuum": vacuumed}
 @click.option("--vacuum", is_flag=True, hidden=True)
 @index_options
 def index(source: str, directory: Path | None, stored: dict[str, str], options: Options, **build: Any) -> None:
-    """Build the index of SOURCE in DIR, for many queries; DIR is then a SOURCE.
+    """Build an index of SOURCE in DIR, where it stays. Then use DIR as the SOURCE of any number of queries.
 
-    An index that is already in DIR is replaced once the new one is complete. If SOURCE is an index, it is rewritten, with other
-    --shards or --undirected.
+    If DIR already has an index, it is replaced once the new one is complete. If SOURCE is an index, it is written again, with
+    other --shards or --undirected.
     """
     moved = [name for name in _FORMER_OPTIONS if build.pop(name)]
     for name in moved:

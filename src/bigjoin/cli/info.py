@@ -18,7 +18,7 @@ BAR_WIDTH = 40
 
 
 def described(directory: Path, _: Options) -> Answer:
-    """Show what the index DIR holds: vertices, edges, properties, labels, materialised relations, degrees and hubs."""
+    """Show what the index DIR contains: vertices, edges, properties, labels, stored results, degrees and hubs."""
     from bigjoin.index.directory import Index
 
     facts = describe(Index.open(directory))
@@ -31,6 +31,7 @@ info = inspection("info", described)
 def describe(index: Index) -> Facts:
     """Return what an index holds, as --json prints it."""
     from bigjoin.index.directory import VERTEX
+    from bigjoin.index.kept import KeptVersions
     from bigjoin.index.manifest_entries import SourceEntry
     from bigjoin.index.trust import verify_degrees
 
@@ -74,6 +75,7 @@ def describe(index: Index) -> Facts:
         "codes": manifest.codes,
         "shards": manifest.shards,
         "epoch": manifest.epoch,
+        "oldest_epoch": KeptVersions.of(index.path).oldest if manifest.keep_epochs else manifest.epoch,
         "format": manifest.version,
         "created": manifest.created,
         "degrees": list(manifest.degrees.histogram),
@@ -110,6 +112,8 @@ def summary(facts: Facts) -> Iterator[str]:
         f"{facts['bytes'] / 2**20:,.1f} MB on disk; lists {facts['bytes_per_edge']:.1f} bytes an edge; "
         f"{facts['shards']} {'shard' if facts['shards'] == 1 else 'shards'}, {facts['codes']} codes, format {facts['format']}"
     )
+    if facts["oldest_epoch"] < facts["epoch"]:
+        yield f"epochs {facts['oldest_epoch']:,} to {facts['epoch']:,} are readable (--epoch)"
     if sum(facts["degrees"]):
         yield "degree        vertices"
         yield from _bars(facts["degrees"])

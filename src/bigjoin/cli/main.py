@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import signal
 import sys
 import warnings
 from importlib import import_module
@@ -15,12 +14,13 @@ import click
 
 from bigjoin import __version__
 from bigjoin.cli.alone import be_alone
+from bigjoin.cli.messages import INTERRUPTED, USER_ERROR, message_and_code
 from bigjoin.errors import BigjoinError, LostError, RowsWarning, bounded, shown
 
-USER_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
-
-
-COMMANDS = ("demo", "count", "find", "estimate", "explain", "index", "info", "verify", "vacuum", "watch", "generate", "bench")
+COMMANDS = (
+    *("demo", "count", "find", "estimate", "explain", "draw", "shell"),
+    *("index", "info", "verify", "vacuum", "watch", "status", "replay", "generate", "bench"),
+)
 
 
 class Commands(click.Group):
@@ -43,11 +43,11 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="bigjoin")
 def cli() -> None:
-    """Find and count subgraphs in large graphs: worst-case optimal joins on Spark.
+    """Find, count and watch patterns in large graphs, with worst-case optimal joins.
 
     QUERY is a name (triangle, 4-clique, diamond, house, 5-clique, ...), a rule such as
-    'tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b', a motif such as '(a)-[]->(b); (b)-[]->(a)', or Cypher such as
-    'MATCH (a)-[]->(b) RETURN a, b'. SOURCE is an edge list (.txt .csv .tsv .json, also .gz), Parquet, an index
+    'tri(a,b,c) := edge(a,b), edge(b,c), edge(c,a), a < b', a motif such as '(a)-[]->(b); (b)-[]->(a)', Cypher such as
+    'MATCH (a)-[]->(b) RETURN a, b', or SQL. SOURCE is an edge list (.txt .csv .tsv .json, also .gz), Parquet, an index
     directory, or - for standard input.
     """
 
@@ -57,7 +57,6 @@ def main() -> None:
     be_alone()
     logging.disable()  # py4j would log the traceback of an error that is reported anyway
     warnings.showwarning = _note  # type: ignore[assignment]
-    signal.signal(signal.SIGTERM, _terminate)
     _complete_streams()
     if sys.stdout is None:
         _fail("the standard output is closed: redirect it to a file, or to /dev/null", USER_ERROR)
@@ -75,13 +74,17 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt, Exception) as error:
         if not _was_interrupted(error):
-            _fail(*_message_and_code(error))
+            _fail(*message_and_code(error))
         if "pyspark" in sys.modules:
             from bigjoin.spark.session import end_jvm
 
             end_jvm()
         eval("None")  # if an interrupt came within an eval, Python would end by that signal and not with our exit code
         _fail("interrupted", INTERRUPTED)
+    if "bigjoin.spark.class_archive" in sys.modules:
+        from bigjoin.spark.class_archive import make_in_background
+
+        make_in_background()
 
 
 def _complete_streams() -> None:
@@ -97,11 +100,6 @@ def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
     """Show a warning of bigjoin as a sentence; warnings of libraries are for developers, not for users."""
     if category is RowsWarning or (category is UserWarning and "pandas" not in str(message)):
         click.echo(f"bigjoin: note: {bounded(message)}", err=True)
-
-
-def _terminate(*_: object) -> None:
-    """End like an interrupt, which removes unfinished work."""
-    raise KeyboardInterrupt
 
 
 def _was_interrupted(error: BaseException) -> bool:
@@ -123,23 +121,3 @@ def _follows_interrupt(error: BaseException | None) -> bool:
 def _fail(message: str, code: int) -> None:
     click.echo(f"bigjoin: {bounded(message)}", err=True)
     sys.exit(code)
-
-
-def _message_and_code(error: BaseException) -> tuple[str, int]:
-    """Return the message and the exit code for an error: bigjoin's own, a Spark task's, the system's, or an unexpected one."""
-    if not isinstance(error, BigjoinError):
-        if os.environ.get("BIGJOIN_DEBUG"):
-            raise error
-        if "pyspark" in sys.modules:
-            from bigjoin.spark.failures import plain_error
-
-            error = plain_error(error) or error
-    if isinstance(error, BigjoinError):
-        return str(error), FAILURE if isinstance(error, LostError) else USER_ERROR
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror + (f": {error.filename}" if error.filename else ""), USER_ERROR
-    text = str(error).strip()
-    if system := re.search(r"^(?:OSError|PermissionError|FileNotFoundError): (.+)$", text, re.MULTILINE):
-        return system[1].strip(), USER_ERROR
-    first = (text.splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first}\nset BIGJOIN_DEBUG=1 to see where this comes from", FAILURE

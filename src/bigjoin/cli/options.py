@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import click
 
 from bigjoin.cli.alone import spare_pandas
+from bigjoin.cli.completion import files, query_names
 from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, Limits, RunOptions
 from bigjoin.errors import BigjoinError, OptionError
 from bigjoin.languages import Flags, parameter_value
@@ -20,6 +22,14 @@ from bigjoin.query.flags import FLAGS
 from bigjoin.query.terms import ParameterValue
 from bigjoin.reading import JUDGED, ReadingOptions
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from bigjoin.cli.progress import Reporter
+    from bigjoin.graph import Graph
+    from bigjoin.query.statement import Statement
+    from bigjoin.relations import Relations
+
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 Facts: TypeAlias = dict[str, Any]
@@ -27,6 +37,28 @@ Facts: TypeAlias = dict[str, Any]
 
 Answer: TypeAlias = tuple[Facts, Iterable[str]]
 """What a command prints: facts with --json, otherwise lines of text."""
+
+Form: TypeAlias = Literal["table", "csv", "json"]
+"""How rows are printed."""
+
+ROWS_SHOWN = 20
+"""Rows shown on a terminal unless somebody asks for another number."""
+
+
+class OpenSource(Protocol):
+    """What stays open from one question to the next, as in a shell."""
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The paths of what is open."""
+
+    def asking(
+        self, query: Statement, options: Options, *, doing: str, runs: bool
+    ) -> AbstractContextManager[tuple[Graph | Relations, Reporter]]:
+        """Give what a question is about, with a reporter of progress."""
+
+    def session(self, *, quiet: bool = False) -> SparkSession:
+        """Return the session, which may have to start."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +76,25 @@ class Options:
     conf: Mapping[str, str] = field(default_factory=dict)
     no_cache: bool = False
     no_verify: bool = False
+    epoch: int | None = None
     as_json: bool = False
     quiet: bool = False
+    warm: OpenSource | None = None
+    """What is asked instead of a source that the command opens."""
+    form: Form | None = None
+    """How rows are printed, if somebody has said so once for all commands."""
+    rows_shown: int | None = ROWS_SHOWN
+    more: str = "--limit N shows more, -o FILE writes all"
+    """What to do if these are not enough."""
+
+    def has_source(self, source: str | None) -> bool:
+        """Tell whether there is anything to ask."""
+        return source is not None or bool(self.relations) or self.warm is not None
+
+    def paths(self, source: str | None) -> list[str]:
+        """Return the paths of what is asked, over which nothing may be written."""
+        named = [] if source is None else [source]
+        return [*named, *self.relations.values(), *(() if self.warm is None else self.warm.paths)]
 
 
 def answer(options: Options, facts: Facts, lines: Iterable[str]) -> None:
@@ -155,48 +204,50 @@ def _flag(name: str, text: str) -> Decorator:
 
 _STRATEGY = " ".join(f"{name}: {entry.help}." for name, entry in STRATEGIES.items())
 _WORKERS = (
-    "The number of tasks, or of threads under local [default: the cores]; under strategies that exchange prefixes, the number "
+    "The number of tasks, or of threads under local [default: the cores]. Under strategies that exchange prefixes, the number "
     "of owners of keys [default: the shards of the index, or 4 per core]."
 )
 _BATCH_SIZE = (
-    f"Matches that a task holds at once [default: {BATCH_SIZE:,}]; under strategies that exchange prefixes, B', the proposals "
-    f"alive in a worker [default: {EXCHANGE_BATCH_SIZE:,}]. Memory grows with it."
+    f"How many matches a task holds at once [default: {BATCH_SIZE:,}]. Under strategies that exchange prefixes, B': how many "
+    f"proposals a worker holds at once [default: {EXCHANGE_BATCH_SIZE:,}]. Larger batches take more memory, smaller ones more "
+    "rounds, each of which is a Spark job."
 )
+_EPOCH = "Ask the graph as it was after epoch N, if the index SOURCE keeps that epoch (bigjoin watch --keep-epochs)."
 _TIMEOUT = "Stop the query after this many seconds, not counting the start of Spark and the indexing of SOURCE."
 _MEMORY = (
-    "Stop the query once a process that works for it, this one or a task of Spark, has taken this much memory, such as 512MB "
-    "or 2GB; the mapped files of an index do not count."
+    "Stop the query when one of its processes, this one or a Spark task, has taken this much memory, such as 512MB or 2GB. The "
+    "mapped files of an index do not count."
 )
-_CONF = "A Spark setting; may be repeated. KEY=@FILE reads the value from a file, since other users can see arguments."
-_PARAM = "The value of $NAME in a Cypher text; may be repeated. Numbers, true, false, null and lists ([1, 2]) are read as JSON."
+_CONF = "A Spark setting; may be repeated. KEY=@FILE reads the value from a file: for secrets, since others can see arguments."
+_PARAM = "A value for $NAME in Cypher; may be repeated. Numbers, true, false, null and lists ([1, 2]) are read as JSON."
 _SEEDS = (
-    "Keep only matches with the ids in FILE (.csv, .txt, .parquet, .json). Its columns are attributes, which each row "
-    "restricts jointly; ATTRIBUTE=FILE is a list of one attribute's ids. May be repeated; the join starts from the seeds."
+    "Keep only matches with the ids in FILE (.csv, .txt, .parquet, .json), and start the search from them. The columns of FILE "
+    "are attributes, and each row restricts them together. ATTRIBUTE=FILE is a list of ids for one attribute. May be repeated."
 )
-_RELATION = "A relation of any arity, from a file or an index; may be repeated. Replaces SOURCE."
+_RELATION = "A relation with any number of columns, from a file or an index; may be repeated. Replaces SOURCE."
 
 _COLUMNS = "Names for the columns of a file without a header; otherwise the columns to read."
-_HEADER = "Whether the first line of text is a header [default: judged, with a note]."
+_HEADER = "Whether the first line of a text file is a header [default: bigjoin judges, and says so in a note]."
 
 _SHARED: dict[str, Decorator] = {
-    "query": click.argument("query"),
-    "source": click.argument("source", required=False),
+    "query": click.argument("query", shell_complete=query_names),
+    "source": click.argument("source", required=False, shell_complete=files),
     "directory": click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)),
     "undirected": _flag("undirected", "Read edges in both directions and drop loops."),
     **{flag.name: _flag(flag.name, flag.help) for flag in FLAGS},
     "where": click.option("--where", metavar="EXPR", help="Conditions, such as 'a < b and (e.amount > 5 or e.note is null)'."),
-    "select": click.option("--select", metavar="LIST", help="Further columns, for example 'a.name, e.amount * 2 as double'."),
+    "select": click.option("--select", metavar="LIST", help="Further columns, such as 'a.name, e.amount * 2 as double'."),
     "parameters": click.option("--param", "parameters", multiple=True, metavar="NAME=VALUE", callback=_parameters, help=_PARAM),
-    "seeds": click.option("--seeds", multiple=True, metavar="[ATTRIBUTE=]FILE", help=_SEEDS),
+    "seeds": click.option("--seeds", multiple=True, metavar="[ATTRIBUTE=]FILE", shell_complete=files, help=_SEEDS),
     "relations": named_option("--relation", "relations", "PATH", text=_RELATION),
-    "src": click.option("--src", metavar="COLUMN", help="The column of edges' sources: its name, or its position from 1."),
-    "dst": click.option("--dst", metavar="COLUMN", help="The column of edges' targets."),
-    "id": click.option("--id", metavar="COLUMN", help="The column of the vertices' ids."),
+    "src": click.option("--src", metavar="COLUMN", help="The column with the source of an edge: a name, or a position from 1."),
+    "dst": click.option("--dst", metavar="COLUMN", help="The column with the target of an edge."),
+    "id": click.option("--id", metavar="COLUMN", help="The column with the id of a vertex."),
     "columns": click.option("--columns", metavar="A,B,...", callback=_split, help=_COLUMNS),
     "header": click.option("--header/--no-header", default=None, help=_HEADER),
-    "delimiter": click.option("--delimiter", metavar="C", help="What separates the columns of text, such as ';' or '\\t'."),
-    "encoding": click.option("--encoding", metavar="NAME", help="The encoding of text, such as utf-16 [default: UTF-8]."),
-    "drop_nulls": _flag("drop_nulls", "Drop rows of these relations that contain a NULL."),
+    "delimiter": click.option("--delimiter", metavar="C", help="What separates columns in a text file, such as ';' or '\\t'."),
+    "encoding": click.option("--encoding", metavar="NAME", help="The encoding of text files, such as utf-16 [default: UTF-8]."),
+    "drop_nulls": _flag("drop_nulls", "Drop rows with a NULL from the relations of --relation."),
     "strategy": click.option(
         "--strategy", type=click.Choice(["auto", *STRATEGIES]), default="auto", show_default=True, help=_STRATEGY
     ),
@@ -206,8 +257,9 @@ _SHARED: dict[str, Decorator] = {
     "memory": click.option("--memory", metavar="SIZE", callback=_size, help=_MEMORY),
     "master": click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine]."),
     "conf": click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF),
-    "no_cache": _flag("no_cache", "Build a new index, and do not keep it."),
-    "no_verify": _flag("no_verify", "Trust the files of an index; damaged files may give wrong answers or a crash."),
+    "no_cache": _flag("no_cache", "Build a new index and do not keep it."),
+    "no_verify": _flag("no_verify", "Do not check the files of an index; damaged files may then give wrong answers or crash."),
+    "epoch": click.option("--epoch", type=click.IntRange(min=0), metavar="N", help=_EPOCH),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     "quiet": _flag("quiet", "Show neither progress nor notes on stderr."),
 }
@@ -221,10 +273,24 @@ _RUN_OPTIONS = ("strategy", "workers", "batch_size", "master", "conf", "no_verif
 _QUESTION_OPTIONS = ("query", "source", *_QUERY_OPTIONS, "seeds", "relations", *_READING_OPTIONS, "drop_nulls")
 _LIMIT_OPTIONS = ("timeout", "memory", "no_cache")
 
-query_options = with_options(*_QUESTION_OPTIONS, *_RUN_OPTIONS, *_LIMIT_OPTIONS, *_OUTPUT_OPTIONS)
+query_options = with_options(*_QUESTION_OPTIONS, "epoch", *_RUN_OPTIONS, *_LIMIT_OPTIONS, *_OUTPUT_OPTIONS)
 estimate_options = with_options(*_QUESTION_OPTIONS, "master", "conf", "no_verify", *_LIMIT_OPTIONS, *_OUTPUT_OPTIONS)
 watch_options = with_options(*_QUERY_OPTIONS, *_RUN_OPTIONS, *_OUTPUT_OPTIONS)
 index_options = with_options(*_READING_OPTIONS, "id", "undirected", "master", "conf", *_OUTPUT_OPTIONS)
 generate_options = with_options("master", "conf", *_OUTPUT_OPTIONS)
+open_options = with_options("source", "undirected", *_READING_OPTIONS, "no_verify", "no_cache")
+shell_options = with_options(
+    "source",
+    "undirected",
+    *(flag.name for flag in FLAGS),
+    "relations",
+    *_READING_OPTIONS,
+    "drop_nulls",
+    *_RUN_OPTIONS,
+    *_LIMIT_OPTIONS,
+    *_OUTPUT_OPTIONS,
+)
 demo_options = with_options("conf", "quiet")
+replay_options = with_options(*_QUERY_OPTIONS[1:], "master", "conf", "no_verify", *_OUTPUT_OPTIONS)
+inspection_options = with_options("directory", *_OUTPUT_OPTIONS)
 conf_option = _SHARED["conf"]

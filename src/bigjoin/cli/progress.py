@@ -7,11 +7,10 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from bigjoin.notebook import DELAY_SECONDS
+
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-DELAY_SECONDS = 2.0
-"""Time before anything is shown."""
 
 
 class Reporter:

@@ -41,12 +41,16 @@ def asking(
     query: Statement, source: str | None, options: Options, *, doing: str, runs: bool = True
 ) -> Iterator[tuple[Graph | Relations, Reporter]]:
     """Give the graph or relations that a query is about, with a Spark session if it runs, and a reporter of progress."""
+    if options.warm is not None:
+        with options.warm.asking(query, options, doing=doing, runs=runs) as asked:
+            yield asked
+        return
     from bigjoin.spark.sources import no_session
 
     if options.quiet:
         warnings.simplefilter("ignore", RowsWarning)
     with Reporter(quiet=options.quiet) as report:
-        graph = _open_source(source, options, report)
+        graph = open_source(source, options, report)
 
         def start() -> SparkSession:
             if not options.relations:  # which are looked at already
@@ -61,22 +65,32 @@ def asking(
         _note_relations(graph, query, options)
         if runs and not stays:
             graph = graph.on(start())
+        graph.why_spark = why_spark(options)
         report.stage(f"{doing} {query.name}")
         yield graph, report
 
 
 def may_stay(options: Options) -> bool:
     """Tell whether a question may be answered without Spark: as asked for, or because nobody says where Spark is."""
-    from bigjoin.spark.session import has_master
-
     if options.run["strategy"] == LOCAL:
         if options.master or options.conf:
             raise click.UsageError("--strategy local has no Spark: leave out --master and --conf, or use another strategy")
         return True
-    return options.run["strategy"] == "auto" and not (options.master or options.conf or has_master())
+    return options.run["strategy"] == "auto" and why_spark(options) is None
 
 
-def _open_source(source: str | None, options: Options, report: Reporter) -> Graph | Relations:
+def why_spark(options: Options) -> str | None:
+    """Return what says where Spark is, if anything does: then questions are for that, and not for this process."""
+    from bigjoin.spark.session import who_names_a_master
+
+    if options.master or options.conf:
+        return f"{'--master' if options.master else '--conf'} is given"
+    named_by = who_names_a_master()
+    return None if named_by is None else f"{named_by} names a master"
+
+
+def open_source(source: str | None, options: Options, report: Reporter) -> Graph | Relations:
+    """Return the graph of SOURCE, and say how it was read if that was judged; or the relations of --relation."""
     if source is not None:
         if options.relations:
             raise click.UsageError("give either SOURCE or --relation, not both")
@@ -90,6 +104,8 @@ def _open_source(source: str | None, options: Options, report: Reporter) -> Grap
         raise click.UsageError(
             "Missing argument 'SOURCE': name an edge list or an index, or give relations with --relation NAME=PATH"
         )
+    if options.epoch is not None:
+        raise click.UsageError("--epoch is for an index that keeps epochs, and relations are none")
     if options.undirected:
         raise click.UsageError("--undirected is for graphs: relations have no direction")
     from bigjoin.relations import Relations
@@ -114,11 +130,13 @@ def open_graph(source: str, options: Options, report: Reporter) -> Graph:
     if is_local and is_index(path):
         if options.reading != JUDGED:
             raise click.UsageError(f"{source} is an index: options about columns and text are for other sources")
-        graph = Graph.open(path, verify=not options.no_verify)
+        graph = Graph.open(path, epoch=options.epoch, verify=not options.no_verify)
         if not options.undirected or not graph.directed:
             return graph
         report.stage("deriving the undirected graph")
         return graph.undirected()
+    if options.epoch is not None:
+        raise click.UsageError(f"--epoch is for an index that keeps epochs, and {shown_name(source)} is none")
     if is_local and path.is_file() and path.stat().st_size == 0:
         raise SourceError(f"{shown_name(source)} has no edges: it is empty")
     directed, spark = not options.undirected, session_for(options, report)
@@ -156,7 +174,7 @@ def note_readings(index: Index, options: Options, source: str | None = None) -> 
     for reading, ends in (*((one, ("src", "dst")) for one in edges), (index.manifest.domains[VERTEX].reading, ("id",))):
         if reading is not None:
             as_text = reading.header is not None and index.manifest.domains[VERTEX].type == "string"
-            _note(options, source or reading.source, reading, ends, more="; ids are text" * as_text)
+            note_reading(options, source or reading.source, reading, ends, more="; ids are text" * as_text)
 
 
 def _note_relations(graph: Graph | Relations, query: Statement, options: Options) -> None:
@@ -164,10 +182,11 @@ def _note_relations(graph: Graph | Relations, query: Statement, options: Options
     if options.relations:
         graph.plan(query)
         for reading in cast("Relations", graph).readings.values():
-            _note(options, reading.source, reading, ())
+            note_reading(options, reading.source, reading, ())
 
 
-def _note(options: Options, source: str, reading: ReadingEntry, ends: Sequence[str], more: str = "") -> None:
+def note_reading(options: Options, source: str, reading: ReadingEntry, ends: Sequence[str], more: str = "") -> None:
+    """Say on stderr how one source was read, unless --quiet."""
     if not options.quiet:
         click.echo(f"bigjoin: note: {bounded(f'{shown_name(source)}: {reading.sentence(ends)}{more}')}", err=True)
 
@@ -211,4 +230,6 @@ def start_spark(options: Options, report: Reporter) -> SparkSession:
     from bigjoin.spark.session import get_session
 
     report.stage("starting Spark")
+    if options.warm is not None:
+        return options.warm.session(quiet=options.quiet)
     return get_session(options.master, options.conf)

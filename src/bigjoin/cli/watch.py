@@ -6,64 +6,105 @@ import json
 import time
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
+from bigjoin.cli.completion import query_names_or_files
 from bigjoin.cli.options import Options, watch_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import start_spark
-from bigjoin.errors import BigjoinError, SourceError
+from bigjoin.defaults import BadRowName, SyncName, check_on_bad_row
+from bigjoin.errors import BigjoinError, SourceError, bounded
+from bigjoin.index.contents import number_of
 from bigjoin.languages import read
 from bigjoin.paths import check_local
 
 if TYPE_CHECKING:
     from bigjoin.streaming.epoch import Epoch
+    from bigjoin.streaming.update_columns import UpdateColumns
     from bigjoin.streaming.watched import Watched
 
 _PATH_TYPE = click.Path(path_type=Path)
 _UPDATES_HELP = "A folder of CSV, JSON or Parquet files, one for each epoch."
 _OUTPUT_HELP = "A folder for the signed matches: epoch=N/*.parquet, and _counts.jsonl."
 
+_BAD_ROW_HELP = (
+    "What to do with rows that cannot be read. fail: stop, and apply nothing of the file; skip: leave them out, and count "
+    "them; quarantine: also write them to _quarantine in --output."
+)
+_SYNC_HELP = (
+    "When an epoch survives a power failure, and its output appears. epoch: before it is reported; group: within a tenth of a "
+    "second, together with others, which is quicker for small files; none: when no file is left. Whatever is lost is applied "
+    "again by the same command."
+)
+_KEEP_HELP = (
+    "Keep the last K epochs readable, for --epoch and 'bigjoin replay'. The index remembers K; 0 ends it [default: as before]."
+)
+
 
 @click.command()
-@click.argument("query", nargs=-1, required=True)
+@click.argument("query", nargs=-1, required=True, shell_complete=query_names_or_files)
 @click.argument("directory", metavar="DIR", type=_PATH_TYPE)
 @click.option("--updates", required=True, metavar="PATH", type=_PATH_TYPE, help=_UPDATES_HELP)
 @click.option("--output", metavar="PATH", type=_PATH_TYPE, help=_OUTPUT_HELP)
-@click.option("--once", is_flag=True, help="Stop when all files that are there are applied.")
-@click.option("--order", metavar="COLUMN", help="The order of the updates of a file [default: deletions come first].")
-@click.option("--window", metavar="LENGTH", help="Let edges expire: a number, or a length such as '7 days' ...")
-@click.option("--time", metavar="COLUMN", help="... of this column of theirs.")
-@click.option("--adopt", is_flag=True, help="Go on with these updates, though the index followed others before.")
+@click.option("--by", metavar="LIST", help="Count for each value of attributes, properties or expressions, as 'count' does.")
+@click.option("--once", is_flag=True, help="Stop when all files that exist are applied.")
+@click.option(
+    "--order", metavar="COLUMN", help="The column whose order updates follow [default: deletions first, replacements last]."
+)
+@click.option("--key", metavar="COLUMN", help="The column that tells parallel edges apart.")
+@click.option("--src", "src_column", metavar="COLUMN", help="The column with the source of an edge, if it has another name.")
+@click.option("--dst", "dst_column", metavar="COLUMN", help="The column with the target of an edge, if it has another name.")
+@click.option("--op", "op_column", metavar="COLUMN", help="The column that says what an update does, if it has another name.")
+@click.option("--on-bad-row", type=click.Choice(get_args(BadRowName)), default="fail", show_default=True, help=_BAD_ROW_HELP)
+@click.option("--window", metavar="LENGTH", help="How long edges live: a number in the unit of --time, or such as '7 days'.")
+@click.option("--time", metavar="COLUMN", help="The column with the times of edges, for --window.")
+@click.option("--sync", type=click.Choice(get_args(SyncName)), default="epoch", show_default=True, help=_SYNC_HELP)
+@click.option("--keep-epochs", type=click.IntRange(min=0), metavar="K", help=_KEEP_HELP)
+@click.option("--adopt", is_flag=True, help="Accept these updates even if the index followed others before.")
 @watch_options
 def watch(
     query: tuple[str, ...],
     directory: Path,
     updates: Path,
     output: Path | None,
+    by: str | None,
     once: bool,
     order: str | None,
+    key: str | None,
+    src_column: str | None,
+    dst_column: str | None,
+    op_column: str | None,
+    on_bad_row: BadRowName,
     window: str | None,
     time: str | None,
+    sync: SyncName,
     adopt: bool,
+    keep_epochs: int | None,
     options: Options,
 ) -> None:
-    """Watch QUERY in the index DIR while the files of --updates change it, each an epoch, in the order of their names.
+    """Watch QUERY in the index DIR, and report the matches that updates create and destroy.
 
-    The files have columns src, dst and op (+ or -, insert or delete, 1 or -1). Several queries may be given; one may be
-    NAME=QUERY. Each epoch is committed with its output: after an interrupt or a crash, the same command goes on where it was. A
-    DIR that does not exist begins as an empty graph, with the columns of the first file.
+    Each file in the folder --updates is an epoch: its updates take effect together. Files are applied in the order of their
+    names, and have columns src, dst and op (+ or -, or = to replace properties; without it, every row is an insertion). You can
+    give several queries, and name them: NAME=QUERY. Each epoch is committed with its output, so after an interrupt or a crash,
+    the same command continues where it stopped. If DIR does not exist, the graph begins empty, with the columns of the first
+    file.
     """
     from bigjoin.graph import Graph, monitor_of
     from bigjoin.index.manifest_file import is_vacant
+    from bigjoin.streaming.update_columns import UpdateColumns
     from bigjoin.streaming.update_files import watch_folder
     from bigjoin.streaming.window import Window
 
-    watched = _watched(query, options, listing=output is not None)
+    watched = watched_queries(query, options, listing=output is not None, by=by)
     if (window is None) != (time is None):
         raise click.UsageError("a window is a length and the column it is about: give both --window and --time")
+    check_on_bad_row(on_bad_row, has_output=output is not None)
+    columns = UpdateColumns(src_column, dst_column, op_column)
     check_local(updates, "the files of --updates are read", SourceError)
     check_local(directory, "an index is kept")
     if output is not None:
@@ -72,7 +113,7 @@ def watch(
         raise SourceError(f"there is no folder {updates} of updates")
     with Reporter(quiet=options.quiet) as report:
         if is_vacant(directory):
-            _begin_empty(directory, updates, options, left_out=order if order != time else None)
+            _begin_empty(directory, updates, options, columns, on_bad_row, left_out=order if order != time else None)
         graph = Graph.open(directory, verify=not options.no_verify)
         if options.undirected and graph.directed:
             raise BigjoinError(f"{directory} is directed: build it with 'bigjoin index SOURCE DIR --undirected'")
@@ -82,10 +123,16 @@ def watch(
             options.run,
             output=output,
             order=order,
+            key=key,
             window=None if window is None or time is None else Window(time, window),
+            sync=sync,
+            columns=columns,
+            on_bad_row=on_bad_row,
+            keep_epochs=keep_epochs,
             spark=lambda: start_spark(options, report),
         )
-        log = _Log(report, options)
+        monitor.note = partial(_note, quiet=options.quiet)
+        log = EpochReport(report, options)
         report.stage("reading the index")
         try:
             watch_folder(monitor, updates, once=once, adopt=adopt, report=log.add)
@@ -95,7 +142,12 @@ def watch(
     log.close()
 
 
-class _Log:
+def _note(text: str, *, quiet: bool) -> None:
+    if not quiet:
+        click.echo(f"bigjoin: note: {bounded(text)}", err=True)
+
+
+class EpochReport:
     """What epochs did: a live line on stderr; on stdout an object for each with --json, otherwise the totals at the end."""
 
     def __init__(self, report: Reporter, options: Options) -> None:
@@ -104,10 +156,10 @@ class _Log:
         self.counts: dict[str, int] = {}
 
     def add(self, epoch: Epoch, file: Path, files_left: int) -> None:
-        """Report an epoch, and how many files are left."""
+        """Report an epoch with its file, and how many files are left."""
         changes = epoch.queries.values()
         created, destroyed = sum(change.created for change in changes), sum(change.destroyed for change in changes)
-        self.totals.update(epochs=1, updates=epoch.fate.updates, created=created, destroyed=destroyed)
+        self.totals.update(epochs=1, updates=epoch.fate.updates, created=created, destroyed=destroyed, bad=epoch.fate.bad)
         self.counts = {name: change.count for name, change in epoch.queries.items()}
         rate = epoch.fate.updates / max(epoch.seconds, 1e-9)
         behind = f"{files_left} files and {max(0.0, time.time() - file.stat().st_mtime):,.1f} s behind"
@@ -120,15 +172,17 @@ class _Log:
         """Report the totals."""
         if not self.options.as_json:
             counts = ", ".join(f"{name} {count:,}" for name, count in self.counts.items()) or "nothing new"
-            totals = "{epochs} epochs, {updates:,} updates, +{created:,} -{destroyed:,} matches"
-            click.echo(f"{totals.format_map(self.totals)}; {counts}")
+            totals = self.totals
+            done = f"{number_of(totals['epochs'], 'epoch', 'epochs')}, {number_of(totals['updates'], 'update', 'updates')}"
+            done += f" ({totals['bad']:,} bad)" if totals["bad"] else ""
+            click.echo(f"{done}, +{totals['created']:,} -{totals['destroyed']:,} matches; {counts}")
 
 
-def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> dict[str, Watched]:
+def watched_queries(queries: tuple[str, ...], options: Options, *, listing: bool, by: str | None = None) -> dict[str, Watched]:
     """Return the queries by name: their own, or the one before the equals sign."""
     from bigjoin.streaming.watched import watchable
 
-    named = {}
+    named, unnamed = {}, set()
     for given in queries:
         name, equals, text = given.partition("=")
         is_named = equals and name.strip().isidentifier() and not text.startswith("=")
@@ -137,10 +191,14 @@ def _watched(queries: tuple[str, ...], options: Options, *, listing: bool) -> di
         if chosen in named:
             raise click.UsageError(f"two queries are called {chosen!r}: write NAME=QUERY")
         named[chosen] = query
-    return watchable(named, {}, listing=listing)
+        if not is_named:
+            unnamed.add(chosen)
+    return watchable(named, {}, listing=listing, by=by, unnamed=unnamed)
 
 
-def _begin_empty(path: Path, folder: Path, options: Options, *, left_out: str | None) -> None:
+def _begin_empty(
+    path: Path, folder: Path, options: Options, columns: UpdateColumns, on_bad_row: BadRowName, *, left_out: str | None
+) -> None:
     """Build the index of an empty graph with the columns of the first file of updates, without the one that orders them."""
     from bigjoin.indexing import build_index
     from bigjoin.streaming.update_files import empty_like, updates_in
@@ -148,4 +206,6 @@ def _begin_empty(path: Path, folder: Path, options: Options, *, left_out: str | 
     files = updates_in(folder)
     if not files:
         raise SourceError(f"there is no index {path}, and no file in {folder} to tell what its edges are like")
-    build_index(empty_like(files[0], left_out), path, directed=not options.undirected)
+    table = empty_like(files[0], left_out, columns, on_bad_row)
+    src, dst = table.column_names[:2]
+    build_index(table, path, directed=not options.undirected, src=src, dst=dst)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from math import prod
+from math import comb, prod
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from bigjoin.compiled.row_source import RowSource
 from bigjoin.compiled.stages import BoundLoop
 from bigjoin.joins.bind import Binder
 from bigjoin.query.nest import Nest
+
+_CACHE = "cache"
+"""How the names of arrays begin that keep a sum for each code."""
 
 Emit = Callable[[list[str]], None]
 """Writes what happens to a product, given its factors, at the innermost loop of a chain."""
@@ -41,6 +44,12 @@ class CountSource(RowSource):
         self.over_root(lambda factors: self.add("total", factors))
         self.line("return total")
         return self.module("first", "last", "low", "high", "tally", "constants", *(["prime"] if self.modular else []))
+
+    def forget_sums(self) -> None:
+        """Begin with sums that are kept for codes anew: they are those of one function, of one prime and of one version."""
+        for name, array in self.arrays.items():
+            if name.startswith(_CACHE):
+                self.arrays[name] = np.zeros_like(array)
 
     # Loops
 
@@ -158,9 +167,9 @@ class CountSource(RowSource):
 
     def cached_sum(self, loop: BoundLoop, child: BoundLoop) -> str:
         """Write a loop whose sum is kept for each code of the attribute around it, and return the name of the sum."""
-        x, size = f"x{loop.position}", self.binder.size(self.binder.order[loop.position])
+        x, size = f"x{loop.position}", self.room[self.binder.order[loop.position]]
         # Sums are kept plus one. A zero means not counted yet, and zeroed memory costs nothing until it is touched.
-        cache = self.derived(f"cache{child.number}", lambda: np.zeros(size, np.int64))
+        cache = self.derived(f"{_CACHE}{child.number}", lambda: np.zeros(size, np.int64))
         total = self.let("sum", f"{cache}[{x}] - 1")
         with self.block(f"if {total} < 0:"):
             self.line(f"{total} = 0")
@@ -173,6 +182,7 @@ class CountSource(RowSource):
         found = self.sets_of(leaf)
         match found:
             case [SetSlice() as a, SetSlice() as b]:
+                self.mark_late([a, b])
                 size = self.let("size", f"common({self.pair(a, b)}, None, 0)")
             case [one]:
                 size = self.let("size", one.size)
@@ -219,7 +229,7 @@ class CountSource(RowSource):
     def fill(self, number: int, first: BoundLoop) -> None:
         """Write the chain of loops that fills a counter."""
         last = next(loop for loop in first.everything() if loop.loop.collects == number)
-        x, size = f"x{last.position}", self.binder.size(last.loop.attribute)
+        x, size = f"x{last.position}", self.room[last.loop.attribute]
         is_narrow = not self.modular and self.most(first, entry=True) < 1 << 31  # half the memory
         self.arrays[f"w{number}"] = np.zeros(size, np.int32 if is_narrow else np.int64)
         self.arrays[f"touched{number}"] = np.empty(size + 1, self.code_type)
@@ -262,10 +272,22 @@ class CountSource(RowSource):
             return self.max_sums[first] * self.most_inside(loop, others)
         if entry and loop.loop.collects is not None:
             return self.most_inside(loop, loop.loop.weights)
-        # At most as many values as the shortest list can be long.
-        lists = [part for stage in loop.stages[-1:] for part in stage.codes.lists]
-        values = min([self.max_lengths[part.trie] for part in lists] or [self.binder.size(loop.loop.attribute)])
-        return max(1, values) * self.most_inside(loop, loop.loop.weights, entry=entry)
+        values = self.longest_set(loop.extensions) if loop.stages else self.room[loop.loop.attribute]
+        if entry:
+            return max(1, values) * self.most_inside(loop, loop.loop.weights, entry=True)
+        chosen = self.descending(loop)  # each a smaller code than the one before, from a set of so many
+        return max(1, comb(values, len(chosen))) * self.most_inside(chosen[-1], chosen[-1].loop.weights)
+
+    def descending(self, loop: BoundLoop) -> list[BoundLoop]:
+        """Return a loop and those within each other in it whose values are ever smaller members of its set, as in a clique."""
+        found = [loop]
+        while len(children := found[-1].inner) == 1 and not (found[-1].counters or found[-1].loop.weights):
+            child, ordered = children[0], self.nest.ordered
+            is_below = (child.position, found[-1].position) in ordered
+            if not (loop.stages and child.stages and is_below and loop.extensions.holds_all_of(child.extensions, ordered)):
+                break
+            found.append(child)
+        return found
 
     def most_inside(self, loop: BoundLoop, weights: Sequence[int] = (), *, entry: bool = False) -> int:
         """Return what one value of a loop cannot exceed."""

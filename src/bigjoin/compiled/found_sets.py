@@ -17,6 +17,8 @@ class SetSlice:
     stop: str
     marks: str = "nothing"
     marked: str = "False"
+    spent: str | None = None
+    """The variable with what its intersections have cost so far, if they may come to what marking it costs."""
 
     @property
     def within(self) -> None:

@@ -21,6 +21,7 @@ from bigjoin.index.trie import Trie
 from bigjoin.joins.bind import Binder, ReadableIndex
 from bigjoin.joins.match_rows import MatchRows, Range
 from bigjoin.kernels.generated import load
+from bigjoin.kernels.jit import has_machine_code
 from bigjoin.query.nest import Nest, PlanTree
 from bigjoin.query.query import Query
 from bigjoin.quota import quota
@@ -58,8 +59,9 @@ class Compiled:
 
     def _function(self, *more: NDArray[np.generic] | int) -> Callable[..., int]:
         """Return the function of a range, given the arguments between the constants and the arrays."""
-        function, constants = load(self.source), np.array(self.generator.constants or [0], np.int64)
-        arguments, limits = (self.tally, constants, *more, *self.generator.arrays.values()), quota()
+        function, limits = load(self.source), quota()
+        self.generator.arrays["stopped"] = limits.flag
+        arguments = self._arguments(*more)
 
         def call(*bounds: int) -> int:
             found = int(function(*bounds, *arguments))
@@ -67,6 +69,11 @@ class Compiled:
             return found
 
         return call
+
+    def _arguments(self, *more: NDArray[np.generic] | int) -> tuple[NDArray[np.generic] | int, ...]:
+        """Return the arguments of the function behind those of a range."""
+        constants = np.array(self.generator.constants or [0], np.int64)
+        return (self.tally, constants, *more, *self.generator.arrays.values())
 
 
 class Counting(Compiled):
@@ -94,9 +101,10 @@ class Counting(Compiled):
     def _count_by_primes(self, ranges: list[Range], bound: int) -> int:
         """Count modulo primes until their product exceeds a bound on the count, and put the count together."""
         total, product = 0, 1
+        modular = self._modular
+        modular.tally = self.tally
         for prime in primes():
-            modular = Compiled(self._source(modular=True))
-            modular.tally = self.tally
+            modular.generator.forget_sums()
             function = modular._function(prime)
             remainder = sum(function(*bounds) for bounds in ranges) % prime
             total += product * ((remainder - total) * pow(product, -1, prime) % prime)
@@ -104,6 +112,15 @@ class Counting(Compiled):
             if product > bound:
                 return total
         raise AssertionError("there are enough primes")
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there is machine code of the function: from this process, or from one before."""
+        return has_machine_code(load(self.source), (0, 0, 0, 0, *self._arguments()))
+
+    @property
+    def _modular(self) -> Compiled:
+        return Compiled(self._source(modular=True))
 
     def _source(self, *, modular: bool = False) -> CountSource:
         return (TreeCountSource if self.nest.is_tree else CountSource)(self.nest, self.binder, modular=modular)

@@ -170,17 +170,18 @@ class RowSource(SetSource):
             return self.new_set(universe, lambda out: f"meet_list({listed}, {out})", counted=counted)
         rows = self.rows_of(kind)
         q, era = self.let("q", self.place_of(part.key[0], home)), max((home, universe), key=self.settled.index).era
-        start, stop = f"{rows}starts[{q}]", f"{rows}stops[{q}]"
+        start, length = f"{rows}starts[{q}]", f"{rows}lengths[{q}]"
+        whole = f"{start}, {start} + {length}"
         with self.block(f"if {rows}ready[{q}] != {era}:"):
             with self.block(f"if {rows}seen[{q}] != {era}:"):
                 sliced = self.own_slice(part, wanted)
-                self.line(f"{start}, {stop} = {sliced.start}, max({sliced.start}, {sliced.stop})")
+                self.line(f"{start}, {length} = {sliced.start}, max(0, {sliced.size})")
                 self.line(f"{rows}seen[{q}], {rows}spent[{q}] = {era}, 0")
             made = f"{rows}, {rows}ready, {rows}spent, {q}, {era}, {universe.words}"
-            self.line(f"make_row_if_paid({made}, {within}, {start}, {stop}, {size})")
-        self.tally_size(loop, f"min({size}, {stop} - {start})")
+            self.line(f"make_row_if_paid({made}, {within}, {whole}, {size})")
+        self.tally_size(loop, f"min({size}, {length})")
         by_row = f"meet_row({words}, {rows}, {q} * {universe.words}, {universe.words}, {flip}"
-        by_list = f"meet_list({words}, {size}, {within}, {start}, {stop}, {flip}"
+        by_list = f"meet_list({words}, {size}, {within}, {whole}, {flip}"
         is_made = f"{rows}ready[{q}] == {era}"
         return self.new_set(universe, lambda out: f"{by_row}, {out}) if {is_made} else {by_list}, {out})", counted=counted)
 
@@ -198,21 +199,17 @@ class RowSource(SetSource):
     def rows_of(self, kind: RowKind) -> str:
         """Return the array of the rows of a kind, which has others beside it: what is known of each row."""
         name = f"rows{sorted(self.universes.kinds, key=repr).index(kind)}"
-        most = self.longest(kind.home) + 2
-        words = (self.longest(kind.universe) >> 6) + 1
+        most = self.longest_set(kind.home.codes) + 2
+        words = (self.longest_set(kind.universe.codes) >> 6) + 1
         self.derived(name, lambda: np.empty(min(MAX_ROW_WORDS, most * words), np.uint64))
-        for note in ("ready", "seen", "spent", "starts", "stops"):
+        for note in ("ready", "seen", "spent", "starts", "lengths"):
             self.derived(f"{name}{note}", lambda: np.zeros(most, np.int64))
         return name
-
-    def longest(self, universe: Universe) -> int:
-        """Return how many members a universe can have."""
-        return min(self.max_lengths[part.trie] for part in universe.codes.lists)
 
     @cached_property
     def max_words(self) -> int:
         """How many words a set can have, and one more: sets are written before it is known whether their last word is zero."""
-        return max(self.longest(universe) for universe in self.universes.all) // 64 + 2
+        return max(self.longest_set(universe.codes) for universe in self.universes.all) // 64 + 2
 
     def between(self, found: BitSet, bounds: Collection[Bound]) -> BitSet:
         """Write the part of a set within bounds."""

@@ -31,7 +31,8 @@ where the codes below x end in the list of x, so that this bound is looked up an
 
 A set that lists of deeper loops are intersected with is *marked* while those loops run: a byte array holds a one at each of its
 codes, so that an intersection is a scan of the other list. Marking costs as much as the set is long, so it is only done if the
-set is at most MAX_MARKS_PER_ITERATION times as long as the loop that will use the marks; the function decides that as it runs.
+set is at most MAX_MARKS_PER_ITERATION times as long as the loop that will use the marks, or later, once it is at most as many
+times as long as the shorter lists of the intersections so far (`spent`); the function decides that as it runs.
 `low` and `high` cut the list of a hub between two ranges of seeds.
 """
 
@@ -50,6 +51,7 @@ from bigjoin.compiled.found_sets import BitSet, FoundSet, SetSlice, Settled
 from bigjoin.compiled.predicate_source import PredicateSource, UnwrittenError
 from bigjoin.compiled.source_text import SourceText
 from bigjoin.compiled.stages import Bound, BoundLoop, CodeSet, ExtensionList
+from bigjoin.compiled.universes import is_below_key
 from bigjoin.index.trie import Trie
 from bigjoin.joins.bounds_and_filters import Filter, RowFilter
 from bigjoin.joins.extender import BoundExtender
@@ -187,7 +189,8 @@ class SetSource(SourceText):
             if isinstance(found, SetSlice) and found.marked == "False":
                 marks = self.derived(f"marks{len(self.clearing)}", lambda: np.zeros(self.domain, np.uint8))
                 flag = self.let("is_marked", f"{found.size} <= {MAX_MARKS_PER_ITERATION} * ({iterations})")
-                self.scopes[-1][codes] = replace(found, marks=marks, marked=flag)
+                spent = None if found.size == iterations else self.let("spent", "0")
+                self.scopes[-1][codes] = replace(found, marks=marks, marked=flag, spent=spent)
                 self.write_all(f"if {flag}:", f"    mark({marks}, {found.array}, {found.start}, {found.stop}, 1)")
                 self.clearing.append((f"if {flag}:", f"    mark({marks}, {found.array}, {found.start}, {found.stop}, 0)"))
         yield
@@ -271,6 +274,7 @@ class SetSource(SourceText):
         """Write the intersection of two sets or more. Of more than two, the smallest is intersected with the others in turn."""
         out, n = self.buffer(), self.name("size")
         if len(slices) == 2:
+            self.mark_late(slices)
             self.line(f"{n} = common({self.pair(*slices)}, {out}, 0)")
             return SetSlice(f"{out}r", "0", n)
         spare = self.buffer()
@@ -284,6 +288,17 @@ class SetSource(SourceText):
                     self.line(f"{n} = common({self.pair(found, other)}, {into}, 0)")
                     found = SetSlice(f"{into}r", "0", n)
         return SetSlice(f"{out}r", "0", n)
+
+    def mark_late(self, slices: list[SetSlice]) -> None:
+        """Write that a set is marked as soon as its intersections have cost as much as marking it may."""
+        for found in slices:
+            if found.spent is not None:
+                least = ", ".join(each.size for each in slices)
+                with self.block(f"if not {found.marked}:"):
+                    self.line(f"{found.spent} += min({least})")
+                    with self.block(f"if {found.size} <= {MAX_MARKS_PER_ITERATION} * {found.spent}:"):
+                        self.line(f"mark({found.marks}, {found.array}, {found.start}, {found.stop}, 1)")
+                        self.line(f"{found.marked} = True")
 
     def tally_candidates(self, slices: list[SetSlice], loop: BoundLoop | None) -> None:
         """Write how candidates are counted: as many as the shortest list is long."""
@@ -333,6 +348,20 @@ class SetSource(SourceText):
                     place = f"min({found.stop}, {self.splits(self.nest.tries[part.trie])}[{code}])"
                 found = replace(found, **{end: self.let(end, place)})
         return found
+
+    def longest_set(self, codes: CodeSet) -> int:
+        """Return how many codes a set can have: as many as the shortest of its lists, or of their parts below their keys."""
+        return min(self.longest_below(p.trie) if is_below_key(p, codes) else self.max_lengths[p.trie] for p in codes.lists)
+
+    def longest_below(self, number: int) -> int:
+        """Return the length of the longest part of a list below its own key, if the function knows where these parts end."""
+        if number not in self.max_lengths_below:
+            trie, splits = self.nest.tries[number], self.arrays.get(f"splits{number}")
+            if splits is None:
+                return self.max_lengths[number]
+            starts = trie.offsets[trie.shards.nodes(np.arange(len(splits)))]
+            self.max_lengths_below[number] = int((splits - starts).max(initial=0))
+        return self.max_lengths_below[number]
 
     def has_splits(self, part: ExtensionList) -> bool:
         """Tell whether it is worth finding out where all codes stand in their own lists: those that do not change.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ def run({arguments}):
 {body}
 """
 
+Memory: TypeAlias = tuple[int, int, str]
+"""What tells an array from others."""
+
 MAX_SOURCE_LOOPS = 20
 """Loops within each other; Python allows no more."""
 
@@ -67,13 +70,22 @@ class SourceText:
         self.level = self.max_level = 1
         self.names = self.buffers = 0
         self.arrays: dict[str, NDArray[Any]] = {"nothing": np.zeros(1, np.uint8), "stopped": quota().flag}
-        self.known: dict[tuple[int, int, str], str] = {}
+        self.known: dict[Memory, str] = {}
+        """The names of the arrays of the index."""
         self.constants: list[int] = []
         self.scopes: list[dict[CodeSet, FoundSet]] = []
         self.clearing: list[tuple[str, ...]] = []
         """How the marks of this point are cleared."""
-        self.domain = max(binder.size(a) for a in nest.attributes)
+        self.max_lengths_below: dict[int, int] = {}
+        """By the number of a trie: how long the longest part of a list below its own key is, where that is known."""
+        self.room = {attribute: self.size_of(attribute) for attribute in nest.attributes}
+        """How many codes of each attribute there is space for in arrays that have an entry for each."""
+        self.domain = max(self.room.values())
         self.code_type = code_type(self.domain)
+
+    def size_of(self, attribute: str) -> int:
+        """Return how many codes of an attribute there may be."""
+        return self.binder.size(attribute)
 
     # Lines
 
@@ -126,8 +138,8 @@ class SourceText:
 
     def array(self, array: NDArray[Any]) -> str:
         """Return the name of an array of the index, the same one for the same memory."""
-        memory = (array.__array_interface__["data"][0], len(array), str(array.dtype))
-        return self.derived(self.known.setdefault(memory, f"a{len(self.known)}"), lambda: _read_only(array))
+        name = self.known.setdefault(memory_of(array), f"a{len(self.known)}")
+        return self.derived(name, lambda: read_only(array))
 
     def derived(self, name: str, make: Callable[[], NDArray[Any]]) -> str:
         """Return the name of an array that is made when first asked for."""
@@ -159,7 +171,7 @@ class SourceText:
     def buffer(self) -> str:
         """Return a buffer for any set, in use until the end of the scope; the same with an r is read-only, as lists are."""
         name = self.derived(f"buffer{self.buffers}", lambda: np.empty(max(self.max_lengths, default=0), self.code_type))
-        self.derived(f"{name}r", lambda: _read_only(self.arrays[name]))
+        self.derived(f"{name}r", lambda: read_only(self.arrays[name]))
         self.buffers += 1
         return name
 
@@ -192,7 +204,13 @@ class SourceText:
         return _MODULE.format(more=more, arguments=", ".join([*arguments, *self.arrays]), body="\n".join(self.lines))
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def memory_of(array: NDArray[Any]) -> Memory:
+    """Return what tells an array from others: where it is, how long, and of which type."""
+    return array.__array_interface__["data"][0], len(array), array.dtype.str
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of an array that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -241,7 +241,7 @@ class BoundNest:
 
         Otherwise the root loops over all codes, and those without an edge turn out to have an empty list at the next loop.
         """
-        return len(e.atom.attributes) == 1 or e.atom.version is Version.DELTA or self._is_given(e)
+        return len(e.atom.attributes) == 1 or e.atom.version in (Version.DELTA, Version.NOT_DELTA) or self._is_given(e)
 
     def _lists_rows(self, e: Extender) -> bool:
         """Tell whether the extensions of an extender are the rows of a pair."""

@@ -18,10 +18,19 @@ MAX_CANDIDATES_VARIABLE = "BIGJOIN_MOST_CANDIDATES"
 """The environment variable that sets another limit."""
 
 
+def expected_work(counts: Iterable[tuple[CountPlan, ReadableIndex]]) -> float:
+    """Estimate how many candidates counts will look at."""
+    return sum(expected_candidates(term, plan.query, index) for plan, index in counts for term in plan.terms)
+
+
 def check_work(query: Query, counts: Iterable[tuple[CountPlan, ReadableIndex]]) -> None:
     """Refuse to count a query by plans that are expected to look at more candidates than the limit."""
-    limit = _limit()
-    expected = sum(expected_candidates(term, plan.query, index) for plan, index in counts for term in plan.terms)
+    refuse_work(query, expected_work(counts))
+
+
+def refuse_work(query: Query, expected: float) -> None:
+    """Refuse to count a query if this is expected to mean looking at more candidates than the limit."""
+    limit = most_work()
     if expected > limit:
         raise BigjoinError(
             f"counting {shown(query, 120)} means looking at about {expected:.2g} candidates, and the limit is "
@@ -30,7 +39,8 @@ def check_work(query: Query, counts: Iterable[tuple[CountPlan, ReadableIndex]]) 
         )
 
 
-def _limit() -> float:
+def most_work() -> float:
+    """Return how many candidates a count may look at."""
     given = os.environ.get(MAX_CANDIDATES_VARIABLE)
     try:
         return MAX_CANDIDATES if given is None else float(given)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from bigjoin.errors import GeneratorError
 
@@ -38,6 +39,11 @@ class Family(ABC):
     @property
     def chunks(self) -> int:
         return -(-self.edge_count // CHUNK_EDGES)
+
+    def table(self) -> pa.Table:
+        """Return all edges as a table with the columns src and dst, which has to fit into memory."""
+        chunks = [pa.table(dict(zip(("src", "dst"), self.edges(chunk), strict=True))) for chunk in range(self.chunks)]
+        return pa.concat_tables(chunks)
 
     def size(self, chunk: int) -> int:
         """Return the number of edges of a chunk."""

@@ -8,7 +8,9 @@ share all lists that they have in common, and kernels read them like a relation 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import IntEnum
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,8 @@ class Moment(IntEnum):
     BEFORE = 0
     BETWEEN = 1
     AFTER = 2
+    UNITED = 3
+    """Between the phases as negated atoms read it, with all that is deleted and inserted: made for those who ask."""
 
 
 class UntrueDeltaError(Exception):
@@ -45,10 +49,16 @@ class ChangingTrie:
         self._set_levels(base.levels)
         self.longest = longest
         self.stored = len(base)
-        self.places = [Growing(base.shards.nodes(np.arange(base.nodes_stored)).astype(NODE_TYPE)) for _ in Moment]
+        stored = base.shards.nodes(np.arange(base.nodes_stored)).astype(NODE_TYPE)
+        self.places = {moment: Growing(stored) for moment in (Moment.BEFORE, Moment.BETWEEN, Moment.AFTER)}
         self.in_delta = {insert: Growing(np.zeros(0, NODE_TYPE)) for insert in (False, True)}
         self.deltas: dict[bool, Trie] = {}
         self.touched: list[NDArray[np.int64]] = []
+        self._inserted: tuple[NDArray[np.int64], NDArray[np.int64], Sequence[Codes]] | None = None
+        """What the epoch inserts, until it is united with the old version: keys, where the tuples of each begin, and these."""
+        self._uniting = Lock()
+        self._no_delta: Trie | None = None
+        """A delta without tuples, once there was one."""
         self.grow(size)
 
     def _set_levels(self, levels: Sequence[Level]) -> None:
@@ -60,13 +70,15 @@ class ChangingTrie:
 
     def grow(self, size: int) -> None:
         """Make room for every code of the first column's domain."""
-        for places in self.places:
+        for places in self.places.values():
             places.fill(size, self.empty)
         for places in self.in_delta.values():
             places.fill(size, 0)
 
     def trie(self, moment: Moment) -> Trie:
         """Return the relation at a moment."""
+        if moment is Moment.UNITED:
+            self._unite()
         levels = tuple(Level(offsets.filled, values.filled) for offsets, values in self.levels)
         return Trie(levels, places=self.places[moment].filled, most=self.longest)
 
@@ -75,26 +87,51 @@ class ChangingTrie:
 
         Raise UntrueDeltaError otherwise: the rewritten lists have no room for anything else.
         """
+        if not len(columns[0]):
+            self._keep_no_delta(insert=insert)
+            return
         moments = (Moment.AFTER,) if insert else (Moment.BETWEEN, Moment.AFTER)
-        if len(columns[0]) and (_equal_to_next(columns).any() or (self.trie(moments[0]).contains(columns) == insert).any()):
+        if _equal_to_next(columns).any() or (self.trie(moments[0]).contains(columns) == insert).any():
             raise UntrueDeltaError
         firsts = np.flatnonzero(np.append(True, columns[0][1:] != columns[0][:-1])[: len(columns[0])])
         keys, starts = columns[0][firsts].astype(np.int64), np.append(firsts, len(columns[0]))
         self._keep_delta(keys, starts, columns, insert=insert)
-        if not len(keys):
-            return
-        nodes = self.places[moments[0]].filled[keys]
+        self._write(keys, starts, columns, moments, insert=insert)
+        self.touched.append(keys)
+        if insert:
+            self._inserted = keys, starts, columns
+
+    def _write(
+        self,
+        keys: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        columns: Sequence[Codes],
+        moments: Sequence[Moment],
+        *,
+        insert: bool,
+    ) -> None:
+        """Write the lists of keys anew, as they are at the first of some moments and changed, for all of these moments."""
         rewrite = self._patch if len(self.levels) == 1 else self._rewrite
-        first = rewrite(nodes, starts, columns[1:], insert=insert)
+        first = rewrite(self.places[moments[0]].filled[keys], starts, columns[1:], insert=insert)
         for moment in moments:
             self.places[moment].filled[keys] = first + np.arange(len(keys), dtype=NODE_TYPE)
-        self.touched.append(keys)
+
+    def _unite(self) -> None:
+        """Have the old version together with what the epoch inserts; from then on, its places follow every epoch."""
+        with self._uniting:
+            if Moment.UNITED not in self.places:
+                self.places[Moment.UNITED] = Growing(self.places[Moment.BEFORE].filled)
+            if self._inserted is not None:
+                keys, starts, columns = self._inserted
+                self._write(keys, starts, columns, (Moment.UNITED,), insert=True)
+                self._inserted = None
 
     def commit(self) -> None:
         """Make the version after an epoch the one before the next, and drop the delta."""
         for keys in self.touched:
-            for moment in (Moment.BEFORE, Moment.BETWEEN):
+            for moment in self.places.keys() - {Moment.AFTER}:
                 self.places[moment].filled[keys] = self.places[Moment.AFTER].filled[keys]
+        self._inserted = None
         for insert, delta in self.deltas.items():
             assert delta.keys is not None
             self.in_delta[insert].filled[delta.keys[1:].astype(np.int64)] = 0
@@ -124,6 +161,14 @@ class ChangingTrie:
         places[keys] = nodes
         levels = levels_of(np.repeat(nodes, np.diff(starts)), columns[1:], len(keys) + 1)
         self.deltas[insert] = Trie(levels, places=places, keys=np.append(0, keys).astype(columns[0].dtype))
+
+    def _keep_no_delta(self, *, insert: bool) -> None:
+        """Keep a delta without tuples."""
+        if self._no_delta is None:
+            depth, codes = len(self.levels), self.levels[0][1].array.dtype
+            empty = [np.empty(0, codes)] * depth
+            self._no_delta = Trie(levels_of(np.empty(0, np.int64), empty, 1), keys=np.zeros(1, codes))
+        self.deltas[insert] = replace(self._no_delta, places=self.in_delta[insert].filled)
 
     def _patch(self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool) -> int:
         """Write the changed lists of a binary relation behind the others, and return the node of the first."""
@@ -164,7 +209,7 @@ class ChangingTrie:
         """Drop superseded lists."""
         live = self.places[Moment.BEFORE].filled
         self._set_levels(self.compact(live))
-        for places in self.places:
+        for places in self.places.values():
             places.filled[:] = np.arange(len(live), dtype=NODE_TYPE)
 
     def compact(self, nodes: NDArray[Any]) -> tuple[Level, ...]:

@@ -15,7 +15,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from bigjoin.index.manifest_entries import SEAL_BLOCK_BYTES, FileEntry
-from bigjoin.index.stage_runner import in_threads
+from bigjoin.index.stage_runner import in_threads, in_turn
 
 
 def file_entry(content: NDArray[np.uint8]) -> FileEntry:
@@ -43,7 +43,8 @@ def damaged_files(contents: Mapping[str, NDArray[np.uint8]], entries: Mapping[st
         step = len(content) + 1 if entry.sha256 is not None else 4 * SEAL_BLOCK_BYTES
         work += [(name, first, min(first + step, len(content))) for first in range(0, max(1, len(content)), step)]
 
-    found = in_threads(lambda item: differs(contents[item[0]], entries[item[0]], *item[1:]), work)
+    run = in_turn if sum(map(len, contents.values())) < SEAL_BLOCK_BYTES else in_threads  # threads take longer to start
+    found = run(lambda item: differs(contents[item[0]], entries[item[0]], *item[1:]), work)
     return sorted({name for (name, _, _), wrong in zip(work, found, strict=True) if wrong})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.errors import IndexFormatError, QueryError
+from bigjoin.html_tables import titled
+from bigjoin.index.contents import contents_line, contents_table, number_of
 from bigjoin.index.dictionary import Dictionary, RowNumbers, code_type
 from bigjoin.index.files import RANK_TYPES, IndexFiles
 from bigjoin.index.manifest_entries import ColumnOrder, LevelEntry, Manifest, RelationEntry, RunEntry
+from bigjoin.index.replaced_columns import CODE, ReplacedColumns
 from bigjoin.index.statistics import statistics_of
 from bigjoin.index.trie import Trie, build_trie, single_list
 from bigjoin.index.trust import verify_domain, verify_relation
+from bigjoin.memory import shown_size
+from bigjoin.paths import shown_path
 from bigjoin.query.read import Read, View
 from bigjoin.query.statistics import VERTEX as VERTEX
 from bigjoin.query.statistics import Statistics
@@ -31,14 +36,45 @@ MAX_MAPPED_INDICES = 4
 
 @dataclass(frozen=True)
 class Index(IndexFiles):
-    """One version of an index, whatever is committed after it was opened.
+    """One version of an index: what `build_index` returns, and the `index` of a graph.
+
+    It stays this version, whatever is committed after it was opened. To ask it something, open its path with `Graph.open`.
 
     A relation or a domain is verified when it is first asked for, once on each machine. An index travels to tasks as its path
     and its manifest, so that they read the version that the driver has planned for.
     """
 
+    def __repr__(self) -> str:
+        return f"Index {shown_path(self.path)}: {contents_line(self.statistics, self.epoch)}"
+
+    def _repr_html_(self) -> str:
+        runs = f"; {number_of(len(self.runs), 'run', 'runs')} of updates" if self.runs else ""
+        more = f"{shown_path(self.path)}, {shown_size(self.bytes)}, epoch {self.epoch:,}{runs}"
+        return titled("Index", more, contents_table(self.statistics))
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _received, (self.path.absolute(), self.manifest, self.verifies)
+        return _received, (self.path.absolute(), self.manifest, self.verifies, self.held)
+
+    def followed_by(self, manifest: Manifest, held: Mapping[str, bytes]) -> Index:
+        """Return the index after an epoch of this process: what is mapped and verified stays so, and what is new is its own.
+
+        `held` are files that are not on disk. Both share what they know of files, which never change. The cost does not depend
+        on the number of runs.
+        """
+        if not manifest.runs:
+            return replace(self, manifest=manifest, held=held)
+        before, verified, of_base = self.manifest, self.verified, self._verified_base
+        if not before.runs:
+            verified, of_base = set(), self.verified
+        for name, domain in manifest.domains.items():
+            if domain is not before.domains.get(name) and ("domain", name) not in verified and not before.has_additions(name):
+                verified.add(("domain", name))
+        return replace(self, manifest=manifest, held=held, verified=verified, _verified_base=of_base)
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep files in memory that will be on disk."""
+        for name in names:
+            self.file(name)
 
     @property
     def identity(self) -> str:
@@ -57,10 +93,12 @@ class Index(IndexFiles):
 
     @property
     def shards(self) -> int:
+        """The number of workers that its lists are divided among."""
         return self.manifest.shards
 
     @property
     def bytes(self) -> int:
+        """The bytes of its files."""
         return sum(entry.bytes for entry in self.manifest.files.values())
 
     @property
@@ -84,14 +122,33 @@ class Index(IndexFiles):
         verify_domain(self, name)
         return Dictionary(self.table(domain.ids, "id")["id"], self.array(domain.ranks, RANK_TYPES))
 
-    def properties(self, domain: str) -> Mapping[str, pa.ChunkedArray]:
-        """Return the properties of a domain's values, as arrays by code; values that runs added without any have NULL."""
+    def properties(self, domain: str, *, before: bool = False) -> Mapping[str, pa.ChunkedArray]:
+        """Return the properties of a domain's values, as arrays by code; values that runs added without any have NULL.
+
+        `before` leaves out what the last run has replaced.
+        """
         entry = self.manifest.domains[domain]
         if not entry.properties:
             return {}
         verify_domain(self, domain)
         table = self.table(entry.files, *entry.properties)
-        return {name: _padded(table[name], entry.size - len(table)) for name in entry.properties}
+        columns = {name: padded(table[name], entry.size - len(table)) for name in entry.properties}
+        last = self._last_replaced(domain) if before else None
+        replaced = [file for file in entry.changes if file != last]
+        return ReplacedColumns(columns, self.table(replaced, CODE, *entry.properties)) if replaced else columns
+
+    def replaced(self, domain: str) -> pa.Table | None:
+        """Return the properties that the last epoch has replaced, with the codes of their values; None if there are none."""
+        file = self._last_replaced(domain)
+        if file is None:
+            return None
+        verify_domain(self, domain)
+        return self.table([file], CODE, *self.manifest.domains[domain].properties)
+
+    def _last_replaced(self, domain: str) -> str | None:
+        """Return the file of the properties that the last epoch has replaced, if it is the last run and there are any."""
+        last = self.runs[-1] if self.runs else None
+        return None if last is None or last.epochs[1] != self.epoch else last.parts.get(f"{domain}/changes")
 
     def code(self, relation: str, column: int, constant: Constant) -> int | None:
         """Return the code of a constant in a column, None if it is not there; raise QueryError if its type does not fit."""
@@ -116,7 +173,7 @@ class Index(IndexFiles):
                 size = self.manifest.domains[VERTEX].size
                 self._tries[key] = single_list(np.arange(size, dtype=code_type(size)))
                 return self._tries[key]
-            assert not self.runs or self.statistics.relations[relation].arity == 1, "runs of updates are read through Versions"
+            assert not self.runs, "runs of updates are read through Versions"
             self._tries[key] = self._relation(relation, columns) if view is None else self._view(relation, view, columns)
         return self._tries[key]
 
@@ -167,7 +224,8 @@ class Index(IndexFiles):
         return build_trie([tuples[c][chosen] for c in wanted], self.manifest.domains[entry.domains[wanted[0]]].size)
 
 
-def _padded(column: pa.ChunkedArray, missing: int) -> pa.ChunkedArray:
+def padded(column: pa.ChunkedArray, missing: int) -> pa.ChunkedArray:
+    """Return a column with NULL for further values."""
     return column if missing <= 0 else pa.chunked_array([*column.chunks, pa.nulls(missing, column.type)])
 
 
@@ -179,12 +237,12 @@ than a small task. Indices never change, so one that is found here by path and i
 """
 
 
-def _received(path: Path, manifest: Manifest, verifies: bool) -> Index:
+def _received(path: Path, manifest: Manifest, verifies: bool, held: Mapping[str, bytes]) -> Index:
     """Return the index that has travelled to a task."""
     if not path.exists():
         raise IndexFormatError(f"there is no index {path} any more: the graph was closed, or its folder removed; make it again")
     key = (path, manifest.identity, bool(manifest.runs), verifies)
-    _mapped[key] = _mapped.pop(key) if key in _mapped else Index(path, manifest, verifies)
+    _mapped[key] = _mapped.pop(key) if key in _mapped else Index(path, manifest, verifies, held=held)
     while len(_mapped) > MAX_MAPPED_INDICES:
         del _mapped[next(iter(_mapped))]
     return _mapped[key]

@@ -7,7 +7,7 @@ DIR/build-<unique>/*.arrow   ids and properties (Arrow IPC, uncompressed)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.errors import IndexFormatError
+from bigjoin.index.kept import manifest_at
 from bigjoin.index.manifest_entries import ColumnOrder, LevelEntry, Manifest, RelationEntry
 from bigjoin.index.manifest_file import read_manifest
 from bigjoin.index.shards import Shards
@@ -29,24 +30,51 @@ OFFSET_TYPES = ("int64",)
 RANK_TYPES = ("uint32", "uint64")
 
 
+def held_file(content: bytes) -> StoredFile:
+    """Return a file that is in memory and not on disk."""
+    return StoredFile(np.frombuffer(content, np.uint8), FileStatus("file", len(content), ()))
+
+
 @dataclass(frozen=True)
 class IndexFiles:
     """The files that a manifest lists, or, while a build is in progress, those that it has written so far."""
 
     path: Path
+    """The directory."""
     manifest: Manifest
     verifies: bool = True
     """Whether arrays are verified before anything reads them; if not, a damaged file may crash the process."""
+    is_past: bool = False
+    """Whether it is an earlier version that was kept, which nobody can change."""
     leaves_out_runs: bool = False
     """Whether the manifest's numbers of tuples count runs that it does not list any more."""
+    held: Mapping[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+    """Files of an epoch that is not committed yet, which are not on disk."""
+    verified: set[tuple[str, str]] = field(default_factory=set, compare=False, repr=False)
+    """The kinds and names of the parts that were verified for this object, so that their files are not looked at again."""
+    _verified_base: set[tuple[str, str]] = field(default_factory=set, compare=False, repr=False)
+    """Those that were verified for the index without its runs."""
     _files: dict[str, StoredFile] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def open(cls, path: Path | str, *, verify: bool = True) -> Self:
-        """Open a directory whose files have the sizes that its manifest says; raise IndexFormatError for any other."""
+    def open(cls, path: Path | str, *, verify: bool = True, epoch: int | None = None) -> Self:
+        """Open a directory whose files have the sizes that its manifest says; raise IndexFormatError for any other.
+
+        `epoch` is one of the last epochs that are kept, if it is not the last.
+        """
         path = Path(path)
-        index = cls(path, read_manifest(path), verify)
+        manifest = read_manifest(path)
+        if epoch is None or epoch == manifest.epoch:
+            return cls.of(path, manifest, verify=verify)
+        return cls.of(path, manifest_at(path, epoch), verify=verify, is_past=True)
+
+    @classmethod
+    def of(cls, path: Path, manifest: Manifest, *, verify: bool = True, is_past: bool = False) -> Self:
+        """Open a version of a directory; raise IndexFormatError if its files do not have the sizes that its manifest says."""
+        index = cls(path, manifest, verify, is_past)
         for name, entry in index.manifest.files.items():
+            if entry.offset is not None:  # the log was read with the manifest
+                continue
             try:
                 size = index.storage.status(name).bytes
             except OSError:
@@ -60,14 +88,11 @@ class IndexFiles:
         return storage_at(self.path)
 
     @cached_property
-    def verified(self) -> set[tuple[str, str]]:
-        """The kinds and names of the parts that were verified for this object, so that their files are not looked at again."""
-        return set()
-
-    @cached_property
     def base(self) -> Self:
         """The index without its runs: what is compacted. It shares the mapped files."""
-        return replace(self, manifest=self.manifest.without_runs(), leaves_out_runs=True) if self.manifest.runs else self
+        if not self.manifest.runs:
+            return self
+        return replace(self, manifest=self.manifest.without_runs(), leaves_out_runs=True, verified=self._verified_base)
 
     def damaged(self, what: str) -> IndexFormatError:
         """Return the error that says what is wrong with this index."""
@@ -83,6 +108,17 @@ class IndexFiles:
     def file(self, name: str) -> StoredFile:
         """Return a file, mapped once."""
         if name not in self._files:
+            entry = self.manifest.files.get(name)
+            if name in self.held:
+                self._files[name] = held_file(self.held[name])
+                return self._files[name]
+            if entry is not None and entry.offset is not None and self.manifest.log is not None:
+                log = self.file(self.manifest.log)
+                if entry.offset + entry.bytes > log.status.bytes:  # it was mapped before that epoch
+                    del self._files[self.manifest.log]
+                    log = self.file(self.manifest.log)
+                self._files[name] = replace(log, content=log.content[entry.offset : entry.offset + entry.bytes])
+                return self._files[name]
             try:
                 self._files[name] = self.storage.map(name)
             except FileNotFoundError:
@@ -94,14 +130,24 @@ class IndexFiles:
     def status(self, name: str) -> FileStatus:
         """Return the status of a file; if it is mapped, the status that it had then."""
         try:
-            return self._files[name].status if name in self._files else self.storage.status(name)
+            return self.file(name).status if name in self._files or not self._is_file(name) else self.storage.status(name)
         except OSError:
             raise self.gone(name) from None
 
+    def is_held(self, name: str) -> bool:
+        """Tell whether this process has the content of a file in memory, because it has written it or was given it."""
+        return name in self.held or (name in self._files and not self._files[name].status.version)
+
+    def _is_file(self, name: str) -> bool:
+        """Tell whether a name is that of a file on disk, and not of a part of the log or of memory."""
+        entry = self.manifest.files.get(name)
+        return name not in self.held and (entry is None or entry.offset is None)
+
     def array(self, name: str, types: Sequence[str]) -> NDArray[Any]:
         """Return the array in a file, which must have one of some types."""
+        content = self.file(name).content
         try:
-            array = array_in(self.file(name).content)
+            array = array_in(content)
         except Exception:  # NumPy may raise anything for a header that it did not write
             raise self.damaged(f"{name} is not a NumPy file") from None
         if array.dtype.name not in types or not array.dtype.isnative:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import numpy as np
@@ -10,46 +11,45 @@ from numpy.typing import NDArray
 
 from bigjoin.index.dictionary import NO_CODE
 from bigjoin.index.values import Column
+from bigjoin.kernels.id_table import enter_ids, find_codes
+from bigjoin.storage.arena import Growing
+
+MIN_SLOTS = 1 << 10
+"""Slots of a table, however few ids it has."""
 
 
 class CodeLookup:
-    """The code of every id.
-
-    Integers lie in two sorted tables of ids and codes, a large one and a small one for those added lately, so that an addition
-    rarely sorts them all; other ids lie in a dict.
-    """
+    """The code of every id: integers are found in a hash table, other ids in a dict."""
 
     def __init__(self, ids: pa.Array | Column) -> None:
         self.size = 0
         self.integers = pa.types.is_integer(ids.type)
         self.known: dict[Any, int] = {}
-        self.large = self.small = np.empty((2, 0), np.int64)
+        self.values = Growing(np.empty(0, np.int64))
+        """By code."""
+        self.slots = np.zeros(MIN_SLOTS, np.uint32)
+        self.salt = np.uint64(secrets.randbits(64))
         self.add(ids)
 
     def codes(self, ids: pa.Array | Column) -> NDArray[np.int64]:
         """Return the codes of ids, NO_CODE for those that have none."""
         if not self.integers:
             return np.fromiter((self.known.get(value, NO_CODE) for value in ids.to_pylist()), np.int64, len(ids))
-        values = np.asarray(ids).astype(np.int64)
-        found = np.full(len(values), NO_CODE, np.int64)
-        for keys, codes in (self.large, self.small):
-            if len(keys):
-                at = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
-                found = np.where(keys[at] == values, codes[at], found)
+        found = np.empty(len(ids), np.int64)
+        find_codes(self.slots, self.values.filled, _as_integers(ids), self.salt, NO_CODE, found)
         return found
 
     def add(self, ids: pa.Array | Column) -> None:
         """Give new ids the next codes."""
-        codes = np.arange(self.size, self.size + len(ids))
-        self.size += len(ids)
+        first, self.size = self.size, self.size + len(ids)
         if not self.integers:
-            self.known.update(zip(ids.to_pylist(), codes.tolist(), strict=True))
+            self.known.update(zip(ids.to_pylist(), range(first, self.size), strict=True))
         elif len(ids):
-            self.small = _merged(self.small, np.stack([np.asarray(ids).astype(np.int64), codes]))
-            if 4 * self.small.shape[1] > self.large.shape[1]:
-                self.large, self.small = _merged(self.large, self.small), self.small[:, :0]
+            self.values.extend(len(ids))[:] = _as_integers(ids)
+            if 2 * self.size > len(self.slots):
+                first, self.slots = 0, np.zeros(1 << (4 * self.size - 1).bit_length(), np.uint32)
+            enter_ids(self.slots, self.values.filled, first, self.size, self.salt)
 
 
-def _merged(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    both = np.concatenate([one, other], axis=1)
-    return both[:, np.argsort(both[0], kind="stable")]
+def _as_integers(ids: pa.Array | Column) -> NDArray[np.int64]:
+    return np.asarray(ids).astype(np.int64, copy=False)

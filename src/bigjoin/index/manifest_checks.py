@@ -43,6 +43,9 @@ def _checks(manifest: Manifest) -> Iterator[Check]:
     for name, entry in manifest.files.items():
         wanted = entry.block_count
         yield Check(len(entry.blocks) == wanted, f"files.{name}.blocks", len(entry.blocks), f"its size makes {wanted} blocks")
+        has_place = entry.offset is None or (manifest.log is not None and entry.sha256 is None)
+        yield Check(has_place, f"files.{name}.offset", entry.offset, "there is no log that it could lie in")
+    yield Check(manifest.log not in manifest.files, "log", manifest.log, "it is a file of the index as well")
     for name in manifest.named_files():
         yield Check(name in manifest.files, "files", name, "it is named elsewhere, but not listed here")
     for name, domain in manifest.domains.items():
@@ -53,6 +56,7 @@ def _checks(manifest: Manifest) -> Iterator[Check]:
     codes = max((domain.size for domain in manifest.domains.values()), default=0)
     for code, _ in manifest.degrees.hubs:
         yield Check(code < codes, "degrees.hubs", code, "there is no such code")
+    yield from _kept_checks(manifest)
     for publication in manifest.publications:
         yield from _below("publications", _publication_checks(publication, manifest.epoch))
 
@@ -68,6 +72,9 @@ def _domain_checks(domain: DomainEntry, codes: str) -> Iterator[Check]:
     yield Check(domain.next is None or domain.next >= domain.size, "next", domain.next, f"the size is {domain.size}")
     yield Check((domain.ids is None) == (domain.ranks is None), "ranks", domain.ranks, "ids and ranks go together")
     yield Check(bool(domain.files) or not domain.properties, "files", domain.files, "properties need files")
+    yield Check(bool(domain.properties) or not domain.changes, "changes", domain.changes, "there are no properties to change")
+    is_named = domain.labels is None or domain.labels in domain.properties
+    yield Check(is_named, "labels", domain.labels, "there is no such property")
 
 
 def _relation_checks(relation: RelationEntry, manifest: Manifest) -> Iterator[Check]:
@@ -96,6 +103,14 @@ def _relation_checks(relation: RelationEntry, manifest: Manifest) -> Iterator[Ch
         yield Check(width == 2 and not relation.is_stored_result, "rows", width, "only pairs of a source have rows")
         yield from _rows_checks(relation, relation.rows)
         yield from _below("rows", _relation_checks(relation.rows, manifest))
+    if relation.type_of is not None:
+        whole = manifest.relations.get(relation.type_of.relation)
+        is_typed = whole is not None and whole.rows is not None and relation.rows is not None and whole.type_of is None
+        yield Check(is_typed, "type_of", relation.type_of.relation, "there is no such relation with rows")
+        assert whole is not None
+        assert whole.rows is not None
+        known = manifest.domains[whole.rows.domains[2]].properties
+        yield Check(relation.type_of.column in known, "type_of", relation.type_of.column, "there is no such column")
     if relation.definition is not None:
         yield from _below("definition", _definition_checks(relation.definition, width))
 
@@ -143,6 +158,20 @@ def _run_checks(manifest: Manifest) -> Iterator[Check]:
         name, _, part = place.rpartition("/")
         listed = manifest.domains[name].part(part) if name in manifest.domains else ()
         yield Check(list(listed[-len(files) :]) == files, f"runs.parts.{place}", files, "that domain does not list them last")
+
+
+def _kept_checks(manifest: Manifest) -> Iterator[Check]:
+    """Yield the checks that kept versions follow each other, up to this one."""
+    last_epoch, kept = 0, manifest.kept
+    for number, entry in enumerate(kept):
+        first, last = entry.epochs
+        follows = first <= last <= manifest.epoch and (first in (last_epoch, last_epoch + 1) or not number)
+        yield Check(follows and first >= 0, f"kept[{number}].epochs", entry.epochs, "they do not follow those before")
+        folder, blocks = entry.manifest.partition("/")[0], entry.content.blocks
+        yield Check(folder in entry.folders, f"kept[{number}].folders", entry.folders, "its manifest is not among them")
+        has_blocks = len(blocks) == entry.content.block_count > 0
+        yield Check(has_blocks, f"kept[{number}].content.blocks", len(blocks), "its size makes others")
+        last_epoch = last
 
 
 def _publication_checks(publication: PublicationEntry, last_epoch: int) -> Iterator[Check]:

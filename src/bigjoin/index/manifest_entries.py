@@ -17,7 +17,9 @@ from bigjoin.errors import BigjoinError, shown
 from bigjoin.index.typed_json import BigInt, between, matching
 from bigjoin.query.statistics import ListStatistics
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 5
+PLAIN_VERSION = 4
+"""The version of an index that keeps no epochs, which older readers know."""
 BUILD_PREFIX = "build-"
 """The folder of a build is this and twelve hexadecimal digits."""
 SEAL_BLOCK_BYTES = 1 << 22
@@ -51,6 +53,8 @@ class FileEntry:
     """The XXH3 checksum (64 bits) of each block of SEAL_BLOCK_BYTES."""
     sha256: str | None = None
     """The checksum of the whole file, which format version 2 has instead."""
+    offset: BoundedCount | None = None
+    """Where it begins in the log of epochs, if it is not a file of its own."""
 
     @property
     def block_count(self) -> int:
@@ -147,6 +151,14 @@ class DefinitionEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class TypeEntry:
+    """Whose rows a relation has: those of another one that have the relation's name in a column."""
+
+    relation: RelationName
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
 class RelationEntry:
     """A relation: the domains of its columns, its tuples in each column order, and where they come from."""
 
@@ -163,6 +175,7 @@ class RelationEntry:
     columns: tuple[str, ...] = ()
     symmetries: tuple[tuple[int, ...], ...] = ()
     definition: DefinitionEntry | None = None
+    type_of: TypeEntry | None = None
 
     @property
     def is_stored_result(self) -> bool:
@@ -186,6 +199,10 @@ class DomainEntry:
     properties: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     """The files of the properties, whose rows follow one another."""
+    changes: tuple[str, ...] = ()
+    """Files with values whose properties runs have replaced: their codes, and a column for each property. Later ones win."""
+    labels: str | None = None
+    """The property that labels are made of: a relation for each of its values."""
     stored: int | None = None
     """How many of the codes are in the tries, if runs have added more."""
     next: BoundedCount | None = None
@@ -198,16 +215,18 @@ class DomainEntry:
         return self.size if self.stored is None else self.stored
 
     def part(self, name: str) -> tuple[str, ...]:
-        """Return the files of one part, named as runs name it: `ids`, or `files` for the properties."""
-        return (self.ids or ()) if name == "ids" else self.files if name == "files" else ()
+        """Return the files of one part, named as runs name it: `ids`, `files` for the properties, or `changes` of them."""
+        return {"ids": self.ids or (), "files": self.files, "changes": self.changes}.get(name, ())
 
     def with_part(self, name: str, files: tuple[str, ...]) -> DomainEntry:
         """Return a copy with other files in one part."""
+        if name == "changes":
+            return replace(self, changes=files)
         return replace(self, ids=files) if name == "ids" else replace(self, files=files)
 
     @property
     def all_files(self) -> list[str]:
-        return [*(self.ids or ()), *([self.ranks] if self.ranks is not None else ()), *self.files]
+        return [*(self.ids or ()), *([self.ranks] if self.ranks is not None else ()), *self.files, *self.changes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +238,7 @@ class RunEntry:
     tuples: BoundedCount
     deltas: str
     parts: Mapping[str, str]
-    """Files with new values of domains, by `DOMAIN/ids` and `DOMAIN/files`."""
+    """Files with new values of domains, by `DOMAIN/ids` and `DOMAIN/files`, and with new properties, by `DOMAIN/changes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +296,19 @@ class SupersededEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptEntry:
+    """An earlier version that stays readable: its manifest as it was, and with its log the epochs after it."""
+
+    manifest: FileName
+    content: FileEntry
+    """The size and the checksums of that file, which is none of the files of the index."""
+    epochs: tuple[int, int]
+    """The first and the last epoch that are readable from it."""
+    folders: tuple[BuildFolder, ...]
+    """All that it needs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One version of an index. A build decides the first fields; the commit and epochs of updates fill in the others."""
 
@@ -298,7 +330,13 @@ class Manifest:
     clock: ClockEntry | None = None
     version: int = FORMAT_VERSION
     files: Mapping[FileName, FileEntry] = field(default_factory=dict)
+    log: FileName | None = None
+    """The log to which further epochs are appended: its last record has a newer manifest than this one."""
     superseded: tuple[SupersededEntry, ...] = ()
+    keep_epochs: BoundedCount = 0
+    """How many epochs before the last one stay readable."""
+    kept: tuple[KeptEntry, ...] = ()
+    """The earlier versions that these are read from, the oldest first."""
 
     def named_files(self) -> Iterator[str]:
         """Yield the files that domains, relations and runs name, possibly some of them twice."""
@@ -315,6 +353,10 @@ class Manifest:
         """The files with values of domains that runs have added."""
         return {file for run in self.runs for file in run.parts.values()}
 
+    def has_additions(self, domain: str) -> bool:
+        """Tell whether runs have added values to a domain, in files."""
+        return bool(self.runs) and not self.added_files.isdisjoint(self.domains[domain].all_files)
+
     def without_runs(self) -> Manifest:
         """Return the manifest of what is compacted; its relations still count the tuples of the runs."""
         added = self.added_files
@@ -325,6 +367,7 @@ class Manifest:
                 stored=None,
                 ids=None if domain.ids is None else tuple(file for file in domain.ids if file not in added),
                 files=tuple(file for file in domain.files if file not in added),
+                changes=(),
             )
             for name, domain in self.domains.items()
         }
@@ -332,8 +375,13 @@ class Manifest:
 
     @property
     def folders(self) -> set[str]:
-        """The folders of builds that hold its files."""
-        return {name.partition("/")[0] for name in self.files}
+        """The folders of builds that hold its files, and its log."""
+        return {name.partition("/")[0] for name in (*self.files, *([self.log] if self.log is not None else ()))}
+
+    @property
+    def all_folders(self) -> set[str]:
+        """The folders of builds that it needs, or that an earlier version needs which it keeps."""
+        return self.folders.union(*(entry.folders for entry in self.kept))
 
     def in_use(self, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
         """Return the given files that this manifest names."""

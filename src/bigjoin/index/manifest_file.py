@@ -1,19 +1,24 @@
-"""The manifest: the one file that says what an index is. Replacing it atomically is the commit.
+"""The manifest, which says what an index is. Replacing its file is a commit, and so is a record of the log that it names.
 
-This is the only module that reads or writes its JSON; everything else sees the typed `Manifest` of `entries.py`.
+Only this module and that of the log read or write its JSON; everything else sees the typed `Manifest` of `manifest_entries.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bigjoin.errors import IndexFormatError, SourceError
+from bigjoin.index.checksums import file_entry
+from bigjoin.index.epoch_log import DamagedLogError, EpochLog, LogEnd, logged_changes, offsets_within
 from bigjoin.index.manifest_checks import check_entries
-from bigjoin.index.manifest_entries import FORMAT_VERSION, Manifest, is_build
+from bigjoin.index.manifest_entries import FORMAT_VERSION, PLAIN_VERSION, KeptEntry, Manifest, PublicationEntry, is_build
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
 from bigjoin.paths import check_local
 from bigjoin.storage import storage_at
@@ -26,15 +31,27 @@ LOCK = ".lock"
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Return the manifest of a directory; raise IndexFormatError that says what is wrong with it."""
-    file, storage = path / MANIFEST, storage_at(path)
+    """Return the newest manifest of a directory; raise IndexFormatError that says what is wrong with it."""
+    begun = manifest_without_log(path)
+    return begun if begun.log is None else _newest(path, begun)[0]
+
+
+def manifest_without_log(path: Path) -> Manifest:
+    """Return what `manifest.json` says; the log that it names may say what has changed since."""
+    storage = storage_at(path)
     check_local(path, "an index is opened", SourceError)
     if not storage.is_folder():
         raise IndexFormatError(f"there is no index at {path}")
     if not storage.exists(MANIFEST):
         raise IndexFormatError(f"{path} is not an index: it has no {MANIFEST}; build one with 'bigjoin index SOURCE DIR'")
+    return _parsed(path, MANIFEST, storage.read(MANIFEST))
+
+
+def _parsed(path: Path, name: str, read: bytes) -> Manifest:
+    """Return the manifest in the content of a file; raise IndexFormatError that says what is wrong with it."""
+    file = path / name
     try:
-        content = json.loads(storage.read(MANIFEST).decode("utf-8"))
+        content = json.loads(read.decode("utf-8"))
         is_ours, version, digest = content.pop("format") == FORMAT, content["version"], content.pop("sha256", None)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFormatError(f"{file} is not a bigjoin manifest; build the index again") from None
@@ -47,16 +64,83 @@ def read_manifest(path: Path) -> Manifest:
     if version < OLDEST_VERSION:
         raise IndexFormatError(f"the index {path} has format version {version}, which is no longer read: build it again")
     if digest != _digest(content):
-        raise IndexFormatError(f"the index {path} is damaged: {MANIFEST} is not what was written; build the index again")
+        raise IndexFormatError(f"the index {path} is damaged: {name} is not what was written; build the index again")
     try:
         return _manifest(content)
     except WrongFieldError as error:
-        raise IndexFormatError(f"the index {path} is damaged: in {MANIFEST}, {error}; build the index again") from None
+        raise IndexFormatError(f"the index {path} is damaged: in {name}, {error}; build the index again") from None
+
+
+def kept_manifest(path: Path, entry: KeptEntry) -> Manifest:
+    """Return an earlier manifest, as it was before its log; raise IndexFormatError if it is not what was kept."""
+    try:
+        content = storage_at(path).read(entry.manifest)
+    except FileNotFoundError:
+        raise IndexFormatError(f"the index {path} is damaged: {entry.manifest} is missing; build the index again") from None
+    if file_entry(np.frombuffer(content, np.uint8)) != entry.content:
+        raise IndexFormatError(f"the index {path} is damaged: {entry.manifest} is not what was written; build the index again")
+    found = _parsed(path, entry.manifest, content)
+    if found.epoch != entry.epochs[0] or not found.folders <= set(entry.folders):
+        raise IndexFormatError(f"the index {path} is damaged: {entry.manifest} is not what was kept; build the index again")
+    return found
+
+
+def after_epoch(path: Path, begun: Manifest, epoch: int) -> Manifest:
+    """Return the manifest after an epoch, given the one before the log of its time."""
+    newest = begun if begun.log is None else _newest(path, begun, until=epoch)[0]
+    if newest.epoch != epoch:
+        raise IndexFormatError(f"the index {path} is damaged: it has lost its epoch {epoch}; build the index again")
+    return newest
+
+
+def _newest(path: Path, begun: Manifest, until: int | None = None) -> tuple[Manifest, EpochLog]:
+    """Return the manifest after the last epoch in a log, or after an earlier one, and the log's end."""
+    assert begun.log is not None
+    storage = storage_at(path)
+    try:
+        found = logged_changes(storage.read(begun.log))  # a map may not be read where a writer cuts the log
+        newest = found.applied_to(begun, until)
+        check_entries(newest)
+    except OSError as error:
+        problem = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        raise IndexFormatError(f"the index {path} is damaged: its log {begun.log} {problem}; build the index again") from None
+    except (DamagedLogError, WrongFieldError, ValueError, RecursionError) as error:
+        raise IndexFormatError(f"the index {path} is damaged: in its log {begun.log}, {error}; build the index again") from None
+    if not offsets_within(newest.files, found.end.place):
+        raise IndexFormatError(f"the index {path} is damaged: its log {begun.log} is not its own; build the index again")
+    return newest, EpochLog(storage, begun.log, found.end)
+
+
+def version_of(path: Path) -> tuple[Manifest, Manifest, LogEnd | None]:
+    """Return the manifest of a directory before and after its log, and where that ends, if there is one."""
+    begun = manifest_without_log(path)
+    if begun.log is None:
+        return begun, begun, None
+    newest, log = _newest(path, begun)
+    return begun, newest, log.end
+
+
+def log_of(path: Path) -> EpochLog | None:
+    """Return the log of an index, ready for the next epoch, if it has one; the caller holds the lock."""
+    begun = manifest_without_log(path)
+    return None if begun.log is None else _newest(path, begun)[1]
+
+
+def commit_publications(path: Path, publications: tuple[PublicationEntry, ...]) -> None:
+    """Make a list of publications that of the newest manifest; the caller holds the lock."""
+    begun, identity = manifest_without_log(path), uuid.uuid4().hex[:12]  # by which others see that there is something new
+    if begun.log is None:
+        replace_manifest(path, replace(begun, publications=publications, identity=identity, previous=begun.identity))
+        return
+    newest, log = _newest(path, begun)
+    log.append(newest, replace(newest, publications=publications, identity=identity, previous=newest.identity), {})
+    log.write()
 
 
 def replace_manifest(path: Path, manifest: Manifest) -> None:
-    """Make a manifest, with a checksum of itself, the one of its directory: this is the commit."""
-    content = to_json(replace(manifest, version=FORMAT_VERSION))
+    """Make a manifest, with a checksum of itself, the one of its directory: this is a commit."""
+    version = FORMAT_VERSION if manifest.keep_epochs or manifest.kept else PLAIN_VERSION
+    content = to_json(replace(manifest, version=version))
     _manifest(content)  # nothing is committed that could not be opened
     envelope = {"format": FORMAT, **content, "sha256": _digest(content)}
     storage_at(path).publish(MANIFEST, json.dumps(envelope, indent=1).encode())

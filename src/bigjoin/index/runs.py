@@ -10,15 +10,15 @@ import io
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from bigjoin.index.directory import Index
+from bigjoin.index.epoch_files import EpochFiles
 from bigjoin.index.manifest_entries import Manifest, RunEntry
 from bigjoin.index.trie import Codes
 from bigjoin.index.trust import verify_files
@@ -42,15 +42,14 @@ class Delta:
         return len(self.deleted[0]) + len(self.inserted[0])
 
 
-def write_deltas(file: Path, deltas: Mapping[Reading, Delta]) -> None:
+def write_deltas(sink: IO[bytes], deltas: Mapping[Reading, Delta]) -> None:
     """Write the deltas of relations as one NumPy archive."""
     arrays = {
         f"{relation}/{width}/{name}": tuples
         for (relation, width), delta in deltas.items()
         for name, tuples in vars(delta).items()
     }
-    with file.open("wb") as sink:
-        np.savez(sink, **arrays)
+    np.savez(sink, **arrays)
 
 
 def read_deltas(index: Index, run: RunEntry) -> dict[Reading, Delta]:
@@ -78,7 +77,7 @@ def _fits(index: Index, read: Reading, array: NDArray[Any]) -> bool:
     reading = None if entry is None else entry.rows if read[1] > len(entry.domains) else entry
     if reading is None or array.ndim != 2 or not array.shape[0] == len(reading.domains) == read[1]:
         return False
-    if array.dtype.name != index.manifest.codes or not array.dtype.isnative or reading.is_stored_result or read[1] < 2:
+    if array.dtype.name != index.manifest.codes or not array.dtype.isnative:
         return False
     sizes = (index.manifest.domains[domain].size for domain in reading.domains)
     return all(not len(codes) or int(codes.max()) < size for codes, size in zip(array, sizes, strict=True))
@@ -94,41 +93,75 @@ def _arrays(content: NDArray[np.uint8]) -> Iterator[tuple[str, NDArray[Any]]]:
                 yield member.filename.removesuffix(".npy"), np.lib.format.read_array(source, allow_pickle=False)
 
 
-def combined(first: Mapping[Reading, Delta], second: Mapping[Reading, Delta]) -> dict[Reading, Delta]:
-    """Return the effect of two runs in turn: tuples that one inserts and the other deletes cancel out."""
-    deltas = {**first, **second}
-    for read in first.keys() & second.keys():
-        earlier, later = first[read], second[read]
-        deleted = _without(earlier.deleted, later.inserted), _without(later.deleted, earlier.inserted)
-        inserted = _without(earlier.inserted, later.deleted), _without(later.inserted, earlier.deleted)
-        deltas[read] = Delta(np.concatenate(deleted, axis=1), np.concatenate(inserted, axis=1))
-    return deltas
+class UntrueRunsError(Exception):
+    """Runs of which one inserts what is there already, or deletes what is not."""
 
 
-def merge_runs(index: Index, folder: Path, manifest: Manifest) -> Manifest:
-    """Return a manifest whose last runs are merged where MERGE_RATIO says so; the merged files are written to `folder`.
+def combined(runs: Sequence[Mapping[Reading, Delta]]) -> dict[Reading, Delta]:
+    """Return the effect of runs in turn: insertions and deletions of a tuple cancel out.
 
-    `index` reads the files of the manifest, including those that are not committed yet.
+    Each run is a true difference, so that these take turns. Whatever their order, what is left is their sum: one or none.
     """
+    readings = dict.fromkeys(read for deltas in runs for read in deltas)
+    return {read: _sum([deltas[read] for deltas in runs if read in deltas]) for read in readings}
+
+
+def _sum(deltas: Sequence[Delta]) -> Delta:
+    if len(deltas) == 1:
+        return deltas[0]
+    inserted, deleted = ([getattr(delta, what) for delta in deltas] for what in ("inserted", "deleted"))
+    tuples = np.concatenate([*inserted, *deleted], axis=1)
+    signs = np.ones(tuples.shape[1], np.int64)
+    signs[sum(part.shape[1] for part in inserted) :] = -1
+    order = _order(tuples)
+    tuples, signs = np.take(tuples, order, axis=1), signs[order]
+    is_first = np.append(True, (tuples[:, 1:] != tuples[:, :-1]).any(axis=0))[: tuples.shape[1]]
+    starts = np.flatnonzero(is_first)
+    left = np.add.reduceat(signs, starts) if len(starts) else signs
+    if len(left) and abs(left).max() > 1:
+        raise UntrueRunsError
+    return Delta(*(np.take(tuples, starts[left == sign], axis=1) for sign in (-1, 1)))
+
+
+def _order(tuples: Codes) -> NDArray[np.intp]:
+    """Return the order of tuples, column by column."""
+    if len(tuples) == 2 and tuples.dtype == np.uint32:
+        return np.argsort(tuples[0].astype(np.uint64) << np.uint64(32) | tuples[1], kind="stable")
+    return np.lexsort(tuples[::-1])
+
+
+def read_combined(index: Index, runs: Sequence[RunEntry]) -> dict[Reading, Delta]:
+    """Return the effect of some runs of an index."""
+    try:
+        return combined([read_deltas(index, run) for run in runs])
+    except UntrueRunsError:
+        raise index.damaged("its runs of updates do not follow each other") from None
+
+
+def merge_runs(index: Index, files: EpochFiles, *, count: int) -> Manifest:
+    """Return the manifest of an index with the last runs merged into one, in new files."""
+    manifest = index.manifest
     runs = manifest.runs
-    count = to_merge([run.tuples for run in runs]) if runs else 1
-    if count == 1:
+    if not count:
         return manifest
     kept, last = runs[:-count], runs[-count:]
-    deltas = reduce(combined, (read_deltas(index, run) for run in last))
-    write_deltas(folder / "merged.npz", deltas)
+    deltas = read_combined(index, last)
+    with files.open("merged.npz") as sink:
+        write_deltas(sink, deltas)
     parts, domains = {}, dict(manifest.domains)
     for place in dict.fromkeys(place for run in last for place in run.parts):
-        files = [run.parts[place] for run in last if place in run.parts]
+        merged_parts = [run.parts[place] for run in last if place in run.parts]
         name, _, part = place.rpartition("/")
-        parts[place] = f"{folder.name}/{name.replace(' ', '-')}.{part}.merged.arrow"
-        verify_files(index, files)
-        tables = [table_in(index.file(file).content) for file in files]
-        write_table(pa.concat_tables(tables).combine_chunks(), folder.parent / parts[place])
-        listed = (*(f for f in domains[name].part(part) if f not in files), parts[place])
+        file = f"{name.replace(' ', '-')}.{part}.merged.arrow"
+        parts[place] = files.name(file)
+        verify_files(index, merged_parts)
+        tables = [table_in(index.file(name).content) for name in merged_parts]
+        with files.open(file) as sink:
+            write_table(pa.concat_tables(tables).combine_chunks(), sink)
+        listed = (*domains[name].part(part)[: -len(merged_parts)], parts[place])
         domains[name] = domains[name].with_part(part, listed)
     epochs, tuples = (last[0].epochs[0], last[-1].epochs[1]), sum(map(len, deltas.values()))
-    merged = RunEntry(epochs, tuples, f"{folder.name}/merged.npz", parts)
+    merged = RunEntry(epochs, tuples, files.name("merged.npz"), parts)
     return replace(manifest, runs=(*kept, merged), domains=domains)
 
 
@@ -139,27 +172,12 @@ def drop_unused(folder: Path, manifest: Manifest) -> None:
         files[name].unlink()
 
 
-def to_merge(sizes: Sequence[int]) -> int:
-    """Return how many of the last runs are to become one, given the number of tuples of each; 1 leaves them as they are."""
-    count, total = 1, sizes[-1]
+def to_merge(sizes: Sequence[int], *, least: int = 1) -> int:
+    """Return how many of the last runs, but at least some, become one, given the tuples of each; 1 leaves them as they are."""
+    if not sizes:
+        return 1
+    count, total = least, sum(sizes[-least:])
     while count < len(sizes) and sizes[-count - 1] < MERGE_RATIO * total:
         total += sizes[-count - 1]
         count += 1
     return count
-
-
-def _without(tuples: Codes, others: Codes) -> Codes:
-    """Return tuples without those that are among others."""
-    gone = np.isin(tuples[-1], others[-1])  # decides most cases: a row's number occurs once
-    if gone.any():
-        theirs = np.compress(np.isin(others[-1], tuples[-1]), others, axis=1)
-        gone[gone] = np.isin(_packed(np.compress(gone, tuples, axis=1)), _packed(theirs))
-    return np.compress(~gone, tuples, axis=1)
-
-
-def _packed(tuples: Codes) -> NDArray[Any]:
-    """Return tuples as single values that can be compared."""
-    if len(tuples) == 2 and tuples.dtype == np.uint32:
-        return np.asarray(tuples[0].astype(np.uint64) << np.uint64(32) | tuples[1])
-    rows = np.ascontiguousarray(tuples.T)
-    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -14,6 +15,9 @@ from bigjoin.quota import Quota, quota, within
 StageRunner: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Applies a stage's function to each item, and returns the results in the order of the items."""
 
+
+STOP_LOOK_SECONDS = 0.02
+"""Seconds between two looks whether they have ended."""
 
 STOP_SECONDS = 60.0
 """Seconds that threads may take to end after they were stopped."""
@@ -43,7 +47,7 @@ def in_threads(function: Callable[[Any], Any], items: Sequence[Any], *, threads:
     stop = partial(own.stop, QueryCancelledError("the query was stopped"))
     failed: list[BaseException] = []
     many = min(threads or cores(), len(items))
-    waiting, ended, all_ended = iter(range(len(items))), [], threading.Event()
+    waiting, ended, all_ended, begun = iter(range(len(items))), [], threading.Event(), 0
 
     def work() -> None:
         try:
@@ -63,11 +67,14 @@ def in_threads(function: Callable[[Any], Any], items: Sequence[Any], *, threads:
         try:
             for _ in range(many):
                 threading.Thread(target=work, daemon=True).start()
+                begun += 1
             if many:
                 all_ended.wait()
         except BaseException:
             stop()
-            all_ended.wait(STOP_SECONDS)
+            until = time.monotonic() + STOP_SECONDS
+            while len(ended) < begun and time.monotonic() < until:  # if not all were started, nothing says that all have ended
+                all_ended.wait(STOP_LOOK_SECONDS)
             raise
     if failed:
         raise failed[0]

@@ -20,10 +20,11 @@ from bigjoin.index.checksums import damaged_files
 from bigjoin.index.degrees import degree_files, degrees_entry, degrees_of
 from bigjoin.index.files import OFFSET_TYPES, RANK_TYPES, IndexFiles
 from bigjoin.index.records import claim_of, is_noted, note, revoke
+from bigjoin.index.replaced_columns import CODE
 from bigjoin.index.shards import Shards
 from bigjoin.index.stage_runner import in_threads
 from bigjoin.index.typed_json import to_json
-from bigjoin.index.verification import UnsoundError, check_column, check_distinct_ids, check_ids, check_relation
+from bigjoin.index.verification import UnsoundError, check_column, check_distinct_ids, check_ids, check_relation, check_replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,9 @@ def _domain(index: IndexFiles, name: str) -> TrustedPart:
             for column, kind in entry.properties.items():
                 check_column(f"properties.{column}", table[column], kind, len(table) if has_runs else entry.size)
 
+        if entry.changes:
+            check_replaced(index.table(entry.changes, CODE, *entry.properties), entry)
+
     about = (replace(entry, next=None), index.manifest.codes, has_runs)
     return TrustedPart(index, "domain", name, entry.all_files, about, check)
 
@@ -105,7 +109,7 @@ def _domain_parts(index: IndexFiles, name: str) -> Iterator[TrustedPart]:
     """Yield the part of a domain without what runs have added and, if they have added something, the part with it."""
     yield _domain(index.base, name)
     entry = index.manifest.domains[name]
-    if entry.size > entry.stored_size or not index.manifest.added_files.isdisjoint(entry.all_files):
+    if entry.size > entry.stored_size or index.manifest.has_additions(name):
         yield _domain(index, name)
 
 
@@ -125,11 +129,14 @@ def verify_domain(index: IndexFiles, name: str) -> None:
 
 
 def verify_files(index: IndexFiles, names: Sequence[str], *, again: bool = False) -> None:
-    """Raise IndexFormatError unless files match their checksums; `again` ignores what was verified before."""
+    """Raise IndexFormatError unless files match their checksums; `again` ignores what was verified before.
+
+    What this process has written, and still has in memory, is what was written.
+    """
     if not index.verifies and not again:
         return
     known = index.manifest.files
-    parts = {name: _file(index, name) for name in names if name in known}
+    parts = {name: _file(index, name) for name in names if name in known and (again or not index.is_held(name))}
     wanted = [name for name, part in parts.items() if again or not is_noted(part.claim)]
     if wrong := damaged_files({name: index.file(name).content for name in wanted}, known):
         for name in wrong:

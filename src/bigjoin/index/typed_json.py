@@ -11,8 +11,8 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache, partial
 from typing import Annotated, Any, TypeAlias, TypeVar, Union
 
@@ -56,6 +56,9 @@ _DEFAULT_RULES = {
 }
 
 
+_SCALARS = (str, int, float, types.NoneType)
+
+
 def from_json(kind: type[_T], value: Any, where: str = "") -> _T:
     """Return a dataclass, or anything that a field of one may be, from its JSON; raise WrongFieldError if it is not that."""
     read: Reader = _reader(typing.cast("Any", kind))
@@ -64,17 +67,30 @@ def from_json(kind: type[_T], value: Any, where: str = "") -> _T:
 
 def to_json(value: Any) -> Any:
     """Return the JSON of a dataclass, or of anything that one of its fields may hold."""
-    if is_dataclass(value):
-        items = ((field, getattr(value, field.name)) for field in fields(value))
-        return {field.name: to_json(found) for field, found in items if not _is_left_out(field, found)}
+    if isinstance(value, _SCALARS):
+        return value
+    if isinstance(value, (tuple, list)):
+        return [to_json(found) for found in value]
+    return {name: to_json(found) for name, found in _members(value)}
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    """Give the names and values of an object in JSON: a dataclass without the fields that are left out, or a mapping."""
     if isinstance(value, Mapping):
-        return {",".join(map(str, k)) if isinstance(k, tuple) else k: to_json(found) for k, found in value.items()}
-    return [to_json(found) for found in value] if isinstance(value, (tuple, list)) else value
+        yield from ((",".join(map(str, key)) if isinstance(key, tuple) else key, found) for key, found in value.items())
+        return
+    kind: Any = type(value)
+    for name, may_be_none, may_be_empty in _left_out(kind):
+        found = getattr(value, name)
+        if not ((may_be_none and found is None) or (may_be_empty and not found)):
+            yield name, found
 
 
-def _is_left_out(field: Field[Any], value: Any) -> bool:
-    default = field.default if field.default_factory is MISSING else field.default_factory()
-    return value is None if default is None else default in ((), {}) and not value
+@cache
+def _left_out(kind: Any) -> list[tuple[str, bool, bool]]:
+    """Return the name of each field of a dataclass, and whether it is left out if it is None, and if it is empty."""
+    defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(kind)}
+    return [(name, default is None, default in ((), {})) for name, default in defaults.items()]
 
 
 @cache

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bigjoin.index.manifest_entries import ColumnOrder, RelationEntry
+from bigjoin.index.manifest_entries import ColumnOrder, DomainEntry, RelationEntry
+from bigjoin.index.replaced_columns import CODE
 from bigjoin.index.stage_runner import in_threads
 from bigjoin.index.trie import Level, Trie, list_statistics
 from bigjoin.index.values import take
@@ -171,6 +172,16 @@ def check_column(name: str, column: pa.ChunkedArray, kind: str, length: int) -> 
         raise UnsoundError(f"{name} cannot be read ({str(error)[:200]})") from None
     if str(column.type) != kind or len(column) != length:
         raise UnsoundError(f"{name} has {len(column)} values of type {column.type} instead of {length} of type {kind}")
+
+
+def check_replaced(table: pa.Table, entry: DomainEntry) -> None:
+    """Raise UnsoundError unless replaced properties have the columns of their domain, and codes that it has."""
+    check_column(CODE, table[CODE], "int64", len(table))
+    for name, kind in entry.properties.items():
+        check_column(f"changes.{name}", table[name], kind, len(table))
+    codes = table[CODE]
+    if codes.null_count or (len(codes) and not 0 <= pc.min(codes).as_py() <= pc.max(codes).as_py() < entry.size):
+        raise UnsoundError(f"it replaces properties of codes that are not among its {entry.size}")
 
 
 def _listed(values: Iterable[int]) -> str:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from bigjoin.errors import IndexFormatError
 from bigjoin.index.changing import ChangingTrie, Moment, UntrueDeltaError
+from bigjoin.index.changing_list import ChangingList
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest_entries import RunEntry
-from bigjoin.index.runs import Delta, Reading, read_deltas
+from bigjoin.index.runs import Delta, Reading, read_combined
 from bigjoin.index.trie import Codes
 from bigjoin.query.statistics import RelationStatistics, Statistics
 
@@ -23,9 +24,14 @@ class Versions:
     def __init__(self, index: Index) -> None:
         self.damaged = index.damaged
         self.orders: dict[Reading, dict[tuple[int, ...], ChangingTrie]] = {}
+        self.lists: dict[str, ChangingList] = {}
+        """Relations with one column."""
         self.readings = dict(_readings(index.statistics))
         self.deleted_tuples: dict[Reading, int] = {}
         for (name, width), reading in self.readings.items():
+            if width == 1:
+                self.lists[name] = ChangingList(index.trie(name, (0,)).values)
+                continue
             tries: dict[Any, ChangingTrie] = {}
             self.orders[name, width] = {}
             for columns, lists in reading.lists.items():
@@ -35,10 +41,17 @@ class Versions:
                     tries[files] = ChangingTrie(base, index.statistics.domains[reading.domains[columns[0]]], lists.longest)
                 self.orders[name, width][columns] = tries[files]
 
-    def begin(self, deltas: Mapping[Reading, Delta], statistics: Statistics) -> None:
-        """Begin an epoch, whose statistics may have larger domains."""
-        self.deleted_tuples = {read: delta.deleted.shape[1] for read, delta in deltas.items()}
+    def begin(self, deltas: Mapping[Reading, Delta], statistics: Statistics, *, stored: bool | None = None) -> None:
+        """Begin an epoch, whose statistics may have larger domains.
+
+        `stored` begins it for stored results alone, or for all other relations: what changes these decides what changes those.
+        """
+        if not stored:
+            self.deleted_tuples = {}
+        self.deleted_tuples |= {read: delta.deleted.shape[1] for read, delta in deltas.items()}
         for read, columns, trie in self._distinct_tries():
+            if stored is not None and stored != self.readings[read].materialized:
+                continue
             reading, delta = self.readings[read], deltas.get(read)
             trie.grow(statistics.domains[reading.domains[columns[0]]])
             for insert in (False, True):
@@ -57,6 +70,8 @@ class Versions:
 
     def holds(self, read: Reading, tuples: Sequence[Codes]) -> NDArray[np.bool_]:
         """Tell for each tuple whether the relation has it before the epoch."""
+        if read[1] == 1:
+            return self.lists[read[0]].trie(Moment.BEFORE).contains(tuples)
         columns, trie = next(iter(self.orders[read].items()))
         return trie.trie(Moment.BEFORE).contains([tuples[c] for c in columns])
 
@@ -74,6 +89,11 @@ class Versions:
             total += int(shortest.sum())
         return total
 
+    @property
+    def longest(self) -> int:
+        """The length of the longest list, or an upper bound of it."""
+        return max((trie.longest for _, _, trie in self._distinct_tries()), default=0)
+
     def order(self, read: Reading, columns: tuple[int, ...]) -> ChangingTrie:
         """Return a relation in a column order that begins with some columns."""
         order = next((order for order in sorted(self.orders[read]) if order[: len(columns)] == columns), None)
@@ -81,8 +101,10 @@ class Versions:
             raise IndexFormatError(f"the index does not hold {read[0]!r} in column order {columns}")
         return self.orders[read][order]
 
-    def _distinct_tries(self) -> Iterator[tuple[Reading, tuple[int, ...], ChangingTrie]]:
-        """Give each trie once, with the first column order that it serves: the orders of a symmetric relation share one."""
+    def _distinct_tries(self) -> Iterator[tuple[Reading, tuple[int, ...], ChangingTrie | ChangingList]]:
+        """Give each list and each trie once, with the first column order that it serves: symmetric orders share a trie."""
+        for name, changing in self.lists.items():
+            yield (name, 1), (0,), changing
         for read, orders in self.orders.items():
             distinct = {id(trie): (columns, trie) for columns, trie in reversed(orders.items())}
             yield from ((read, columns, trie) for columns, trie in distinct.values())
@@ -91,23 +113,23 @@ class Versions:
 def versions_of(index: Index, runs: Sequence[RunEntry]) -> Versions:
     """Return the versions of an index after some of its runs, from its files."""
     versions = Versions(index.base)
-    for run in runs:
-        versions.begin(read_deltas(index, run), index.statistics)
+    if runs:
+        versions.begin(read_combined(index, runs), index.statistics)
         versions.commit()
     for read, reading in _readings(index.statistics) if len(runs) == len(index.runs) else ():
-        found = next(iter(versions.orders[read].values())).live()
+        changing = versions.lists[read[0]] if read[1] == 1 else next(iter(versions.orders[read].values()))
+        found = changing.live()
         if found != reading.tuples:
             raise index.damaged(f"the relation {read[0]!r} has {found} tuples, and {reading.tuples} by the manifest")
     return versions
 
 
 def _readings(statistics: Statistics) -> Iterator[tuple[Reading, RelationStatistics]]:
-    """Give what can be read of the relations that updates can change: all but labels and stored results."""
+    """Give what can be read of the relations that updates can change."""
     for name, relation in statistics.relations.items():
-        if relation.arity > 1 and not relation.materialized:
-            yield (name, relation.arity), relation
-            if relation.rows is not None:
-                yield (name, relation.arity + 1), relation.rows
+        yield (name, relation.arity), relation
+        if relation.rows is not None:
+            yield (name, relation.arity + 1), relation.rows
 
 
 def _sorted(tuples: Codes, columns: tuple[int, ...], *, symmetric: bool) -> Sequence[Codes]:

@@ -18,8 +18,9 @@ from pathlib import Path
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.checksums import file_entry
 from bigjoin.index.directory import VERTEX, Index
-from bigjoin.index.manifest_entries import BUILD_PREFIX, FileEntry, Manifest, SupersededEntry, is_build
-from bigjoin.index.manifest_file import LOCK, MANIFEST, check_target, read_manifest, replace_manifest
+from bigjoin.index.kept import KEPT_MANIFEST, KeptVersions, needed_by, still_needed
+from bigjoin.index.manifest_entries import BUILD_PREFIX, FileEntry, KeptEntry, Manifest, SupersededEntry, is_build
+from bigjoin.index.manifest_file import LOCK, MANIFEST, check_target, manifest_without_log, read_manifest, replace_manifest
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.trust import note_sealed, verify_all, verify_degrees
 from bigjoin.index.versions import versions_of
@@ -47,17 +48,24 @@ class Writer:
         kept: Mapping[str, FileEntry] | None = None,
         retention: float = RETENTION_SECONDS,
         verified: bool = True,
+        log: str | None = None,
     ) -> Index:
         """Seal the files of the build, replace the manifest, and return the index that was committed.
 
         `manifest` holds what the build decided, and `kept` the files of the current version that stay in use. Folders that are
         no longer in use stay for `retention` seconds. `verified` says whether the build read verified files only; if it did
-        not, the new files are not verified either.
+        not, the new files are not verified either. `log` is the name of the log that further epochs are appended to.
         """
-        name = self.folder.name
+        assert all(entry.offset is None for entry in (kept or {}).values()), "what lies in a log is written anew"
+        name, earlier = self.folder.name, self._kept(manifest)
+        if log is not None:
+            self.storage.write_from(log, 0, b"")
         files = {f"{name}/{file}": found.bytes for file, found in self.storage.list(name).items() if found.kind == "file"}
+        for other in (log, *(entry.manifest for entry in earlier)):
+            files.pop(other or "", None)
         seals = (run if sum(files.values()) > MAX_BYTES_SEALED_HERE else in_threads)(Seal(self.storage), list(files))
         self.storage.sync(name)
+        self.storage.sync()  # the name of the folder: the manifest could reach the disk without it
         sealed: dict[str, FileEntry] = dict(zip(files, seals, strict=True))
         committed = replace(
             manifest,
@@ -65,21 +73,37 @@ class Writer:
             identity=self.identity,
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             files={**(kept or {}), **sealed},
+            log=log,
+            kept=earlier,
         )
         replace_manifest(self.path, replace(committed, superseded=self._superseded(committed, retention)))
-        if not files:
+        if name not in committed.all_folders:
             self.storage.remove(name)
         index = Index.open(self.path, verify=verified)
         if verified:
             note_sealed(index, sealed)
         return index
 
+    def _kept(self, manifest: Manifest) -> tuple[KeptEntry, ...]:
+        """Return the versions before this one that its last epochs need, after writing a copy of the current manifest."""
+        begun = _current(self.path)
+        if begun is None or not manifest.keep_epochs or manifest.origin != begun.origin:
+            return ()
+        last = read_manifest(self.path).epoch
+        if begun.log is not None:
+            self.storage.sync(begun.log)  # perhaps nobody did
+        name = f"{self.folder.name}/{KEPT_MANIFEST}"
+        self.storage.write_from(name, 0, self.storage.read(MANIFEST))
+        folders = tuple(sorted({*begun.folders, self.folder.name}))
+        entry = KeptEntry(name, Seal(self.storage)(name), (begun.epoch, last), folders)
+        return still_needed((*begun.kept, entry), manifest.keep_epochs, next_epoch=manifest.epoch, last=manifest.epoch)
+
     def _superseded(self, committed: Manifest, retention: float) -> tuple[SupersededEntry, ...]:
         """Return the folders that only earlier versions need."""
         if (current := _current(self.path)) is None:
             return ()
         older = [entry for entry in current.superseded if self.storage.is_folder(entry.folder)]
-        new = sorted(current.folders - committed.folders)
+        new = sorted(folder for folder in current.all_folders - committed.all_folders if self.storage.is_folder(folder))
         return (*older, *(SupersededEntry(folder, time.time(), retention) for folder in new))
 
 
@@ -145,40 +169,74 @@ def vacuum(path: Path) -> int:
     """Remove every file that the current version does not need, and return how many bytes that freed."""
     read_manifest(path)
     with locked(path):
-        return remove_old(path, retention=0.0)
+        newest = read_manifest(path)
+        if newest.log is not None and newest.kept:
+            storage_at(path).sync(newest.log)  # so that its last epoch cannot be lost, by which the oldest is counted
+        return remove_old(path, retention=0.0, last=newest.epoch)
 
 
-def remove_old(path: Path, *, retention: float = RETENTION_SECONDS) -> int:
-    """Remove what killed builds have left, and superseded versions that have expired; the caller holds the lock."""
+def remove_old(path: Path, *, retention: float = RETENTION_SECONDS, last: int | None = None) -> int:
+    """Remove what killed builds have left, and superseded versions that have expired; the caller holds the lock.
+
+    `last` is the last epoch, if earlier ones are to be given up that are kept until the manifest is replaced.
+    """
+    storage = storage_at(path)
+    return sum(storage.remove(name) for name in _not_needed(path, retention, last))
+
+
+def freeable(path: Path, *, builds: bool = True) -> int:
+    """Return how many bytes a vacuum would free now, without or with folders that no version names: builds in progress.
+
+    It needs no lock: what others remove meanwhile counts or does not.
+    """
+    begun, storage, last = _current(path), storage_at(path), read_manifest(path).epoch
+    named = set() if begun is None else {*begun.all_folders, *(entry.folder for entry in begun.superseded)}
+    return sum(storage.size(name) for name in _not_needed(path, 0.0, last) if builds or name in named)
+
+
+def _not_needed(path: Path, retention: float, last: int | None = None) -> list[str]:
+    """Return the files and folders that no version needs, or none that is younger than `retention` seconds."""
     storage, now = storage_at(path), time.time()
-    kept_until = _folders(path, retention)
+    kept_until = _folders(path, retention, last)
     if not kept_until and storage.exists(MANIFEST):
-        return 0  # the manifest cannot be read, so nobody knows what it needs
-    freed = 0
-    for name, found in storage.list().items():
-        is_draft = name.startswith(f".{MANIFEST}.") and found.kind != "folder"
+        return []  # the manifest cannot be read, so nobody knows what it needs
+    found = []
+    for name, status in storage.list().items():
+        is_draft = name.startswith(f".{MANIFEST}.") and status.kind != "folder"
         if is_draft or (is_build(name) and kept_until.get(name, 0.0) <= now):
-            freed += storage.remove(name)
-    return freed
+            found.append(name)
+    return found
 
 
-def _folders(path: Path, retention: float = RETENTION_SECONDS) -> dict[str, float]:
+def _folders(path: Path, retention: float = RETENTION_SECONDS, last: int | None = None) -> dict[str, float]:
     """Return the folders that the manifest names, and until when each is kept; those in use are kept for ever."""
     if (manifest := _current(path)) is None:
         return {}
     older = {entry.folder: entry.at + min(retention, entry.seconds) for entry in manifest.superseded}
-    return older | dict.fromkeys(manifest.folders, inf)
+    kept = needed_by(manifest, manifest.epoch if last is None else last)
+    return older | dict.fromkeys(manifest.folders.union(*(entry.folders for entry in kept)), inf)
 
 
 def _current(path: Path) -> Manifest | None:
+    """Return the manifest that names all folders in use, if it can be read: a log adds none."""
     try:
-        return read_manifest(path)
+        return manifest_without_log(path)
     except (IndexFormatError, OSError):
         return None
 
 
 def verify(index: Index) -> int:
-    """Compare every file with its checksums and all content with what it has to be; return the number of bytes read."""
+    """Compare every file with its checksums and all content with what it has to be; return the number of bytes read.
+
+    Versions of earlier epochs that an index keeps are verified as well.
+    """
+    size = _verify(index)
+    for manifest in () if index.is_past or not index.manifest.kept else KeptVersions.of(index.path).all_kept():
+        size += _verify(Index.of(index.path, manifest, verify=index.verifies, is_past=True))
+    return size
+
+
+def _verify(index: Index) -> int:
     verify_all(index, again=True)
     if VERTEX in index.manifest.domains:
         verify_degrees(index, VERTEX)

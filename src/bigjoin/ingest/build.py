@@ -28,7 +28,7 @@ from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import SourceError
 from bigjoin.index.dictionary import code_type
 from bigjoin.index.directory import VERTEX
-from bigjoin.index.manifest_entries import Manifest
+from bigjoin.index.manifest_entries import Manifest, TypeEntry
 from bigjoin.index.stage_runner import StageRunner
 from bigjoin.ingest.assembly import Assembly, write_dictionary
 from bigjoin.ingest.columns import common_type
@@ -180,6 +180,12 @@ def _build(
         if relation.rowwise:
             assembly.progress("numbering rows")
             _number_rows(assembly, relation, mine, numbering.codes, tries)
+            if relation.only is not None:
+                whole = next(
+                    other.name for other in blueprint.relations if other.only is None and other.table is relation.table
+                )
+                of = TypeEntry(whole, relation.only[0])
+                assembly.relations[relation.name] = replace(assembly.relations[relation.name], type_of=of)
     if blueprint.vertices is not None:
         assembly.progress("placing vertices")
         assembly.domains[VERTEX] = replace(assembly.domains[VERTEX], reading=blueprint.vertices.reading)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +25,16 @@ from bigjoin.index.versions import Versions
 from bigjoin.query.statistics import Statistics
 from bigjoin.storage.arrays import map_array, write_table
 
+PropertyTypeNames: TypeAlias = Mapping[str, Mapping[str, str]]
+"""By domain: the names of the types that all of its properties get."""
+
 MIN_FORGOTTEN_VERTICES = 1 << 16
 """Fewer vertices without an edge are not worth forgetting."""
 
 
-def compact(index: Index, versions: Versions, folder: Path) -> Manifest:
-    """Write an index with its runs merged into a folder, and return its manifest."""
-    writer = _Compaction(index, versions, folder)
+def compact(index: Index, versions: Versions, folder: Path, types: PropertyTypeNames = MappingProxyType({})) -> Manifest:
+    """Write an index with its runs merged into a folder, and return its manifest; `types` are those that properties get."""
+    writer = _Compaction(index, versions, folder, types)
     relations = {name: writer.relation(name, entry) for name, entry in index.manifest.relations.items()}
     domains = {name: writer.domain(name, domain) for name, domain in index.manifest.domains.items()}
     offsets = (map_array(folder.parent / file) for file in degree_files(relations))
@@ -40,7 +44,7 @@ def compact(index: Index, versions: Versions, folder: Path) -> Manifest:
 
 def forgets_vertices(statistics: Statistics) -> bool:
     """Tell whether nothing but edges is known of vertices, so that one without edges can be forgotten."""
-    labelled = any(relation.arity == 1 for relation in statistics.relations.values())
+    labelled = any(relation.arity == 1 or relation.materialized for relation in statistics.relations.values())
     return not labelled and VERTEX not in statistics.properties
 
 
@@ -58,8 +62,8 @@ def _ranks(dictionary: Dictionary | RowNumbers, live: NDArray[np.int64] | None) 
 class _Compaction:
     """The files of one compaction."""
 
-    def __init__(self, index: Index, versions: Versions, folder: Path) -> None:
-        self.index, self.versions, self.folder = index, versions, folder
+    def __init__(self, index: Index, versions: Versions, folder: Path, types: PropertyTypeNames) -> None:
+        self.index, self.versions, self.folder, self.types = index, versions, folder, types
         self.live: dict[str, NDArray[np.int64]] = {}
         """By domain: the codes that are left, in their order, if some are gone."""
         joined = self.joined_vertices()
@@ -84,8 +88,13 @@ class _Compaction:
 
     def relation(self, name: str, entry: RelationEntry) -> RelationEntry:
         """Return the entry of a relation, after writing its files if it can change."""
+        if name in self.versions.lists:
+            return self.label(name, entry)
         if (name, len(entry.domains)) not in self.versions.orders:
             return entry
+        if entry.is_stored_result:
+            orders, tries = self.orders(name, len(entry.domains))
+            return replace(entry, tuples=len(tries[0]), orders=orders)
         rows = None if entry.rows is None else self.rows(name, entry.rows)
         orders, tries = self.orders(name, 2)
         if rows is not None:  # both read the pairs of this order
@@ -99,6 +108,16 @@ class _Compaction:
             orders=orders,
             catalogue=sample(tries[:1] if entry.symmetric else tries),
         )
+
+    def label(self, name: str, entry: RelationEntry) -> RelationEntry:
+        """Return the entry of a relation with one column, after writing it if it has changed."""
+        values = self.versions.lists[name].trie(Moment.BEFORE).values
+        if values is self.index.base.trie(name, (0,)).values:
+            return entry
+        file = f"{name}.values.npy"
+        np.save(self.folder / file, values)
+        order = OrderEntry((LevelEntry(self.name(file)),), list_statistics(np.array([0, len(values)])))
+        return replace(entry, tuples=len(values), loops=len(values), orders={(0,): order})
 
     def rows(self, name: str, entry: RelationEntry) -> RelationEntry:
         domain = entry.domains[2]
@@ -117,8 +136,8 @@ class _Compaction:
         found, tries = {}, []
         for columns, trie in sorted(self.versions.orders[name, width].items()):
             if id(trie) not in written:
-                levels = self.levels(trie)
-                written[id(trie)] = self.order(f"{name}.{'-'.join(map(str, columns))}", levels)
+                levels, stem = self.levels(trie), f"{name}.{'-'.join(map(str, columns))}"
+                written[id(trie)] = self.order(stem, levels, *(f"{stem}.{depth}" for depth in range(1, len(levels))))
                 tries.append(Trie(levels, shards=Shards(self.index.shards, len(levels[0].offsets) - 1)))
             found[columns] = written[id(trie)]
         return found, tries
@@ -147,13 +166,14 @@ class _Compaction:
         """Return the entry of a domain, after writing its ids and properties in one piece."""
         live, dictionary = self.live.get(name), self.index.dictionaries[name]
         stem, size = name.replace(" ", "-"), entry.size
-        grown = entry.stored_size != size
-        entry = replace(entry, stored=None)
-        if live is None and not grown:
+        grown, types = entry.stored_size != size, self.types.get(name, entry.properties)
+        retyped = {n for n, kind in types.items() if entry.properties[n] != kind}
+        entry = replace(entry, stored=None, properties=types)
+        if live is None and not grown and not retyped and not entry.changes:
             return entry
         if live is not None and name != VERTEX:  # numbers of rows that are gone are not given again
             entry = replace(entry, next=size if entry.next is None else entry.next)
-        if live is not None or isinstance(dictionary, Dictionary):
+        if live is not None or (grown and isinstance(dictionary, Dictionary)):
             codes = np.arange(size) if live is None else live
             ids, ranks = f"{stem}.ids.arrow", f"{stem}.ranks.npy"
             write_table(pa.table({"id": dictionary.decode(codes)}), self.folder / ids)
@@ -162,6 +182,7 @@ class _Compaction:
         if entry.properties:
             properties = self.index.properties(name)
             columns = {n: c if live is None else take(c, live) for n, c in properties.items()}
+            columns |= {n: columns[n].cast(pa.float64(), safe=False) for n in retyped}  # the caller knows that none changes
             write_table(pa.table(columns).combine_chunks(), self.folder / f"{stem}.properties.arrow")
-            entry = replace(entry, files=(self.name(f"{stem}.properties.arrow"),))
+            entry = replace(entry, files=(self.name(f"{stem}.properties.arrow"),), changes=())
         return entry

@@ -57,6 +57,7 @@ def copy(
             if entry.rows is not None:
                 tuples = [replace(c.tuples(()), both_ways=not directed) for c in chunks[name] if c.rows]
                 assembly.write_rows(name, tuples, index.statistics.domains[entry.rows.domains[2]], tries)
+                assembly.relations[name] = replace(assembly.relations[name], type_of=entry.type_of)
         return assembly.manifest(kind)
 
 

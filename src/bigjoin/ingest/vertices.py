@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,7 @@ def write_vertices(
     if column is not None:
         values = pa.chunked_array([chunk for file in files for chunk in map_table(file)[column].chunks])
         _write_labels(assembly, table.source, column, values, kind)
+        assembly.domains[VERTEX] = replace(assembly.domains[VERTEX], labels=column)
 
 
 def _write_labels(assembly: Assembly, source: str, column_name: str, column: pa.ChunkedArray, kind: np.dtype[Any]) -> None:

@@ -152,15 +152,19 @@ class ComputedColumn:
 OutputColumn: TypeAlias = ResultColumn | ComputedColumn
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoundPlan:
     """A plan ready to run against the arrays of one index."""
 
     plan: Plan
+    index: ReadableIndex
     seed: BoundSeed
     steps: tuple[BoundStep, ...]
-    columns: tuple[OutputColumn, ...]
-    """A column for each term of the head."""
+
+    @cached_property
+    def columns(self) -> tuple[OutputColumn, ...]:
+        """A column for each term of the head; to count, nobody needs the dictionaries that these read."""
+        return result_columns(self.plan.query, self.plan.attributes, self.index)
 
     @property
     def extenders(self) -> list[BoundExtender]:
@@ -183,6 +187,8 @@ class Binder:
         self.order, self.index, self.dialect = order, index, query.dialect
         self.domains = _domains(query, index.statistics)
         self.column = cache(self._column)
+        self.reads: dict[tuple[Read, tuple[int, ...]], Trie] = {}
+        """The lists that extenders read."""
 
     def size(self, attribute: str) -> int:
         """Return how many codes the domain of an attribute has."""
@@ -190,7 +196,7 @@ class Binder:
 
     def extender(self, e: Extender) -> BoundExtender:
         """Return an extender with its lists."""
-        trie = self.index.extensions(e.atom.read, e.columns)
+        trie = self.reads[e.atom.read, e.columns] = self.index.extensions(e.atom.read, e.columns)
         place = self.order.index
         after = None
         if e.atom.version is Version.LATER:
@@ -210,7 +216,7 @@ class Binder:
             restrictions,
             conditions,
             order=self.order,
-            dictionary=self.index.dictionaries[self.domains[attribute]],
+            dictionary=lambda: self.index.dictionaries[self.domains[attribute]],
             columns=self._values,
             dialect=self.dialect,
         )
@@ -259,7 +265,7 @@ def bind(plan: Plan, index: ReadableIndex) -> BoundPlan:
         positions=(0, 0) if any(c.bounds.empty for c in conditions) else _seed_positions(trie, conditions[0].bounds),
         code_type=code_type(max(binder.size(a) for a in plan.attributes)),
     )
-    return BoundPlan(plan, bound_seed, steps, result_columns(plan.query, plan.attributes, index))
+    return BoundPlan(plan, index, bound_seed, steps)
 
 
 def result_columns(query: Query, order: tuple[str, ...], index: ReadableIndex) -> tuple[OutputColumn, ...]:

@@ -142,20 +142,22 @@ def constrain(
     conditions: Sequence[QueryFilter],
     *,
     order: tuple[str, ...],
-    dictionary: Dictionary | RowNumbers,
+    dictionary: Callable[[], Dictionary | RowNumbers],
     columns: ValuesOf,
     dialect: Dialect,
 ) -> Condition:
     """Bind restrictions, comparisons that have the attribute on their left, and predicates that it decides.
 
+    `dictionary` opens the dictionary of the attribute's domain, which takes a while, and only happens where ids are compared.
     Raise QueryError for a constant that cannot be compared with the attribute's values.
     """
     comparisons = [f for f in conditions if isinstance(f, Comparison)]
     bound = [_predicate(f, attribute, order, columns, dialect) for f in conditions if isinstance(f, Predicate)]
     of_ids = [f for f in comparisons if not f.properties]
     equalities = [f for f in of_ids if f.op == EQUAL.text]
-    codes = [dictionary.code(_constant(f, dictionary)) for f in equalities if f.is_constant]
-    filters = [_filter(f, order, dictionary) for f in of_ids if f.op != EQUAL.text]
+    ids = dictionary() if of_ids else RowNumbers(0)
+    codes = [ids.code(_constant(f, ids)) for f in equalities if f.is_constant]
+    filters = [_filter(f, order, ids) for f in of_ids if f.op != EQUAL.text]
     filters += [part for f in comparisons if f.properties for part in _property_filters(f, order, columns, dialect)]
     filters += [part for parts in bound for part in parts if not isinstance(part, RowFilter)]
     bounds = Bounds(
@@ -283,6 +285,9 @@ def _misfit(comparison: Comparison, but: str, values: Column | Dictionary | RowN
     given = BOOLEAN if isinstance(value, bool) else TEXT if isinstance(value, str) else NUMBER
     examples = {NUMBER: "5", TEXT: f'"{value}"', TIME: '"2024-05-31" or "2024-05-31 12:30:00"', BOOLEAN: "true"}
     hint = f"write {comparison.left} {comparison.op} {examples[wanted]}" if wanted in examples else None
+    if (wanted, given) == (TEXT, NUMBER) and comparison.properties and not comparison.operator.symmetric:  # "44,48" is text
+        as_number = f"cast({comparison.left} as double) {comparison.op} {value}"
+        hint = f"to compare numbers, write {as_number}; to compare text, {comparison.left} {comparison.op} {examples[TEXT]}"
     if wanted == TIME and given == TEXT:
         given = "no ISO date or time"
     if wanted == BYTES:

@@ -27,7 +27,8 @@ class Signed:
 
     @property
     def sign(self) -> int:
-        return self.dq.sign if self.insert else -self.dq.sign
+        """+1 in the phase that creates matches, -1 in the one that destroys them."""
+        return 1 if self.insert else -1
 
     @property
     def each(self) -> int:

@@ -128,6 +128,11 @@ class Batched:
         self.attributes = list(plan.attributes[: len(plan.attributes) - tails])
         self.tally = np.zeros(2 * (len(plan.steps) + 1), np.int64)
 
+    @property
+    def whole(self) -> list[Range]:
+        """All seeds, as one range."""
+        return self.ranges(1)
+
     def ranges(self, parts: int) -> list[Range]:
         """Cut the seeds into at most `parts` ranges of about equal work."""
         return [(first, last, 0, 0) for first, last in equal_ranges(self.plan, parts)]

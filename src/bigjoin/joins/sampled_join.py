@@ -19,12 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bigjoin.defaults import BATCH_SIZE
 from bigjoin.index.trie import Codes
 from bigjoin.joins.bind import BoundPlan
 from bigjoin.joins.blocks import Counts, join
 from bigjoin.joins.dataflow_primitive import DataflowPrimitive, Travels
 from bigjoin.joins.itinerary import OneWorker
 from bigjoin.joins.seeds import prefixes_of
+from bigjoin.quota import quota
 
 SEEDS_PER_PROPOSAL = 4
 """Seeds that are drawn for each proposal of a step: they cost less, and all later steps depend on them."""
@@ -71,7 +73,7 @@ class SampledJoin:
     def draw(self, random: np.random.Generator, size: int, *, kept: float = 1.0) -> Sample:
         """Draw a sample of `size` proposals at each step, given what share of the seeds is expected to be kept."""
         plan, steps = self.plan, len(self.plan.steps)
-        dataflow = DataflowPrimitive(plan, self, self.itinerary, counting=True, batch_size=LAST_PROPOSALS * size)
+        dataflow = DataflowPrimitive(plan, self, self.itinerary, counting=True, batch_size=BATCH_SIZE)
         first, last = plan.seed.positions
         seeds, each = drawn(random, max(0, last - first), int(SEEDS_PER_PROPOSAL * size / max(kept, MIN_KEPT)))
         prefixes = prefixes_of(plan.seed, first + seeds)
@@ -89,7 +91,9 @@ class SampledJoin:
                 block = block.runs(run * chosen, run)
                 each *= share
             work += block.proposals / (LAST_PROPOSALS / 4 if is_last else 1)
-            self._finish(dataflow.propose(number, 0, block))
+            for batch in block.batches(BATCH_SIZE):
+                quota().check()
+                self._finish(dataflow.propose(number, 0, batch))
         found = dataflow.tally.matches
         return Sample(each * found, found, each, prefixes.shape[1] / max(1, len(seeds)), work, expected)
 

@@ -14,7 +14,7 @@ import os
 import pickle
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -51,6 +51,15 @@ helper = kernel
 """A function that only kernels call. It is compiled in the same way; the other name tells the reader."""
 
 
+def has_machine_code(compiled: Any, arguments: Sequence[Any]) -> bool:
+    """Tell whether a kernel can be called with arguments of these types without being compiled first."""
+    if not hasattr(compiled, "overloads"):  # without the JIT
+        return True
+    signature = tuple(map(compiled.typeof_pyval, arguments))
+    kept = compiled._cache
+    return signature in compiled.overloads or (isinstance(kept, KernelCache) and kept.has(signature, compiled.targetctx))
+
+
 def compilations() -> int:
     """Return how many functions this process had to compile because the cache did not have them."""
     return sum(sum(k.stats.cache_misses.values()) for k in _kernels if hasattr(k, "stats"))
@@ -68,7 +77,7 @@ class KernelCache:
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return what was compiled for a signature, or None; remove a file that cannot be used."""
-        target.refresh()
+        _make_ready(target)
         file = None
         try:
             key = self._key(signature, target.codegen())
@@ -89,6 +98,10 @@ class KernelCache:
                 if file is not None:
                     file.unlink()
             return None
+
+    def has(self, signature: Any, target: Any) -> bool:
+        """Tell whether there is a file for a signature."""
+        return self._file(self._key(signature, target.codegen())).exists()
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep what was compiled for a signature, if there is space and other processes can use it."""
@@ -111,6 +124,17 @@ class KernelCache:
 
     def _file(self, key: tuple[Any, ...]) -> Path:
         return self.folder / f"{self._name}-{sha256(repr(key).encode()).hexdigest()[:24]}.kernel"
+
+
+def _make_ready(target: Any) -> None:
+    """Give kept machine code the functions of numba's runtime, which is all that it needs.
+
+    numba's own cache calls `refresh`, which imports everything that numba can compile, SciPy's linear algebra included: a fifth
+    of a second. When something does have to be compiled, the compiler calls it.
+    """
+    from numba.core.runtime import rtsys
+
+    rtsys.initialize(target)
 
 
 @cache

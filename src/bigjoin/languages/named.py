@@ -47,9 +47,9 @@ _FAMILIES: dict[str, tuple[int, Callable[[int], Iterable[tuple[int, int]]]]] = {
 _MEMBER = rf"(\d+)-({'|'.join(_FAMILIES)})"
 
 
-def names() -> list[str]:
-    """Return every name in use, families by their first members."""
-    return sorted({*_EDGES, *(f"{k}-{family}" for family, (low, _) in _FAMILIES.items() for k in range(low, 7))})
+def names(largest: int = 6) -> list[str]:
+    """Return every name in use, families by their members up to the `largest`."""
+    return sorted({*_EDGES, *(f"{k}-{family}" for family, (low, _) in _FAMILIES.items() for k in range(low, largest + 1))})
 
 
 def is_name(text: str) -> bool:

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from bigjoin.compiled.loops_or_batches import CountProgram
-from bigjoin.index.overlay import AskedIndex
 from bigjoin.index.typed_json import BigInt
+from bigjoin.joins.bind import ReadableIndex
 from bigjoin.joins.match_rows import Range
 from bigjoin.kernels.jit import compilations
 from bigjoin.local.progress import Meter
@@ -30,7 +30,7 @@ class CountJob:
     """A count over an index, with the ranges of each nest for each task. It is all that travels to tasks."""
 
     program: CountProgram
-    index: AskedIndex
+    index: ReadableIndex
     ranges: tuple[tuple[tuple[Range, ...], ...], ...]
 
     @property
@@ -59,9 +59,14 @@ def count_job(ask: Ask, tasks: int) -> CountJob:
         program = CountProgram(ask.tree.scope, (ask.tree.nest,))
     else:
         program = CountProgram.choose(ask.counted or count_plan(ask.meaning), partial(plan, ask.meaning), ask.index)
-    cut = [found.ranges(tasks * RANGES_PER_TASK) for _, found in program.bind(ask.index)]
+    return dealt_job(program, ask.index, tasks)
+
+
+def dealt_job(program: CountProgram, index: ReadableIndex, tasks: int) -> CountJob:
+    """Deal the seeds of a program to tasks."""
+    cut = [found.ranges(tasks * RANGES_PER_TASK) for _, found in program.bind(index)]
     dealt = [tuple(tuple(ranges[task::tasks]) for ranges in cut) for task in range(tasks)]
-    return CountJob(program, ask.index, tuple(mine for mine in dealt if any(mine)) or (((),) * len(cut),))
+    return CountJob(program, index, tuple(mine for mine in dealt if any(mine)) or (((),) * len(cut),))
 
 
 def count_ranges(job: CountJob, meter: str | None, number: int) -> CountReceipt:
@@ -78,10 +83,16 @@ def count_ranges(job: CountJob, meter: str | None, number: int) -> CountReceipt:
 
 def added_up_count(job: CountJob, receipts: Sequence[CountReceipt], plan_seconds: float) -> Outcome:
     """Return what the tasks of a count have counted together. Their sum is a Python integer, as it may exceed 64 bits."""
+    total = divided_count(job, receipts)
+    held = partial(whole_index, job.index)
+    return Outcome(total, len(job.ranges), _stats(job, receipts), held, plan_seconds=plan_seconds)
+
+
+def divided_count(job: CountJob, receipts: Sequence[CountReceipt]) -> int:
+    """Return what the tasks of a count have counted together."""
     total = sum(receipt.count for receipt in receipts)
     assert total % job.program.divisor == 0, "a sum of counts is not divisible by the symmetry it was counted with"
-    held = partial(whole_index, job.index)
-    return Outcome(total // job.program.divisor, len(job.ranges), _stats(job, receipts), held, plan_seconds=plan_seconds)
+    return total // job.program.divisor
 
 
 def _stats(job: CountJob, receipts: Sequence[CountReceipt]) -> dict[str, Any]:

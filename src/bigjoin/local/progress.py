@@ -37,13 +37,21 @@ class Meter:
                 self.file.write_text(str(self.seeds), encoding="ascii")
 
 
+def meter_folder() -> Path:
+    """Return where the tasks of a job that is kept note their progress: a folder that is there only while somebody watches."""
+    folder = scratch_directory("progress")
+    folder.rmdir()
+    return folder
+
+
 @contextmanager
-def watching(seeds: int, progress: Callable[[float], None] | None) -> Iterator[str | None]:
+def watching(seeds: int, progress: Callable[[float], None] | None, folder: Path | None = None) -> Iterator[str | None]:
     """Give the folder for the files of tasks; until the block ends, call `progress` with the share of seeds that are read."""
     if progress is None:
         yield None
         return
-    folder = scratch_directory("progress")
+    folder = folder or scratch_directory("progress")
+    folder.mkdir(exist_ok=True)
     finished, limits = threading.Event(), quota()
 
     def look() -> None:

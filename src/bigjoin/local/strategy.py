@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bigjoin.defaults import STRATEGIES
 from bigjoin.index.overlay import AskedIndex, Overlay
+from bigjoin.joins.bind import ReadableIndex
 from bigjoin.local.matches import PartFile
 from bigjoin.planner.draft import Draft
 from bigjoin.query.nest import CountPlan, PlanTree
@@ -87,7 +88,7 @@ def task_stats(seconds: Sequence[float], *, peak_memory: int, compiled: int) -> 
     }
 
 
-def whole_index(index: AskedIndex) -> NDArray[np.int64]:
+def whole_index(index: ReadableIndex) -> NDArray[np.int64]:
     """Return how many tuples a worker has that maps all of an index."""
     return np.array([sum(relation.tuples for relation in index.statistics.relations.values())])
 

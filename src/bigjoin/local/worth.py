@@ -14,7 +14,7 @@ from bigjoin.compiled.loops_or_batches import as_loops
 from bigjoin.compiled.sampled import expected_candidates
 from bigjoin.index.stage_runner import cores
 from bigjoin.local.strategy import Ask
-from bigjoin.planner import count_plan, plan
+from bigjoin.planner import plan
 from bigjoin.query.nest import CountPlan
 
 SPARK_SECONDS = 10.0
@@ -27,10 +27,9 @@ CANDIDATES_PER_ROW = 32
 """Candidates that take as long as to decode a match and write it."""
 
 
-def counted_here(ask: Ask) -> tuple[CountPlan, float]:
-    """Return the plan of a count, and about how many seconds it takes in threads of this process."""
-    found = count_plan(ask.meaning)
-    return found, _seconds([(found, ask)], found.cost)
+def counting_seconds(ask: Ask, counted: CountPlan) -> float:
+    """Return about how many seconds a plan takes to count the matches of a question in threads of this process."""
+    return _seconds([(counted, ask)], counted.cost)
 
 
 def listing_seconds(ask: Ask) -> float:

@@ -12,8 +12,21 @@ from typing import TypeVar
 
 from bigjoin.planner.count_groups import plan_groups
 from bigjoin.planner.draft import Draft
+from bigjoin.planner.follow_properties import follow_properties, reads_properties
 from bigjoin.planner.foresee_updates import foreseen
-from bigjoin.planner.passes import COUNT, DELTA, FACTORIZED, MEANING, ROOTED, SEEDED, STATIC, Pass, through
+from bigjoin.planner.passes import (
+    COUNT,
+    DELTA,
+    FACTORIZED,
+    MEANING,
+    ROOTED,
+    SEEDED,
+    STATIC,
+    WHOLE,
+    WHOLE_REPLACED,
+    Pass,
+    through,
+)
 from bigjoin.planner.seed_with_deltas import plan_delta
 from bigjoin.planner.share_prefixes import cost_apart, share_prefixes
 from bigjoin.planner.without_collection import without_collection
@@ -107,17 +120,33 @@ def delta_plan(
     *,
     changing: Collection[str] | None = None,
     listing: bool = True,
+    replaced: bool = False,
 ) -> DeltaPlan:
-    """Return the delta queries of a query for relations that change, to list matches or only to count them."""
-    draft = _after(DELTA, query, statistics)
+    """Return the delta queries of a query for relations that change, to list matches or only to count them.
+
+    `replaced` is about epochs that replace properties of vertices.
+    """
+    draft = _after(DELTA, query, None if statistics is None else foreseen(statistics))
+    draft = follow_properties(draft, listing=listing) if replaced else draft
     relations = changing_relations(draft.statistics) if changing is None else changing
     return plan_delta(draft, lambda seeded: through(SEEDED, seeded), relations, listing=listing)
 
 
+@without_collection()
+def whole_count_plan(query: Query, statistics: Statistics, *, replaced: bool = False) -> CountPlan:
+    """Return the plan that counts all matches of a query in a phase of an epoch: after deletions, or after insertions."""
+    return _planned(CountPlan, _after(WHOLE_REPLACED if replaced else WHOLE, query, foreseen(statistics)))
+
+
+@without_collection()
+def is_replaced(query: Query, names: Collection[str], statistics: Statistics, *, listing: bool) -> bool:
+    """Tell whether a query reads any of some properties of vertices."""
+    return reads_properties(_after(DELTA, query, foreseen(statistics)), names, listing=listing)
+
+
 def changing_relations(statistics: Statistics) -> list[str]:
-    """Return the relations that updates can change: all but labels, stored results of queries, and seeds."""
-    known = statistics.relations.items()
-    return [name for name, relation in known if relation.arity > 1 and not (relation.materialized or relation.given)]
+    """Return the relations that updates can change: all but seeds."""
+    return [name for name, relation in statistics.relations.items() if not relation.given]
 
 
 def _after(

@@ -39,10 +39,13 @@ class Orbit:
 
     attribute: str
     images: tuple[str, ...]
+    hub_first: bool = False
+    """Whether the attribute has the smallest code instead."""
 
     @property
     def restrictions(self) -> tuple[Restriction, ...]:
-        return tuple(Restriction(smaller=image, larger=self.attribute) for image in self.images)
+        ends = ((self.attribute, image) if self.hub_first else (image, self.attribute) for image in self.images)
+        return tuple(Restriction(smaller=smaller, larger=larger) for smaller, larger in ends)
 
     def __len__(self) -> int:
         return len(self.images) + 1
@@ -53,7 +56,7 @@ def break_symmetry(draft: Draft) -> Draft:
     if not draft.query.unique or draft.restrictions:
         return draft
     groups = Symmetries(Shape(draft), draft.order).along(draft.order)
-    orbits = [_orbit(group, attribute, draft.order) for attribute, group in zip(draft.order, groups, strict=True)]
+    orbits = [_orbit(group, attribute, draft.order, draft) for attribute, group in zip(draft.order, groups, strict=True)]
     return replace(draft, restrictions=_needed(orbits))
 
 
@@ -63,7 +66,7 @@ def restricted(draft: Draft) -> Iterator[tuple[Draft, int]]:
         yield draft, 1
         return
     seen = set()
-    for orbits in _chains(Symmetries(Shape(draft))):
+    for orbits in _chains(draft):
         # All restrictions and none come first: one of the two is usually the best choice.
         some = range(1, len(orbits)) if len(orbits) <= MAX_CHOSEN_ORBITS else ()
         for size in (len(orbits), 0, *some):
@@ -83,16 +86,19 @@ def are_exchanged(draft: Draft, a: str, b: str) -> bool:
 def images(draft: Draft, attribute: str) -> tuple[str, ...]:
     """Return the attributes that automorphisms map an attribute to, itself included."""
     shape = Shape(draft)
-    return (attribute, *_orbit(Symmetries(shape).all, attribute, shape.attributes).images)
+    return (attribute, *_orbit(Symmetries(shape).all, attribute, shape.attributes, draft).images)
 
 
-def _orbit(group: Group, attribute: str, among: Sequence[str]) -> Orbit:
+def _orbit(group: Group, attribute: str, among: Sequence[str], draft: Draft) -> Orbit:
+    """Return an orbit; that of a delta's own attributes has its hubs first, whose many tuples then share a list."""
     images = group.images(attribute)
-    return Orbit(attribute, tuple(a for a in among if a in images))
+    seeded = () if draft.first is None else draft.first.attributes
+    return Orbit(attribute, tuple(a for a in among if a in images), {attribute, *images} <= {*seeded})
 
 
-def _chains(symmetries: Symmetries) -> Iterator[tuple[Orbit, ...]]:
+def _chains(draft: Draft) -> Iterator[tuple[Orbit, ...]]:
     """Give sequences of orbits that end at the identity. Attributes of one orbit are interchangeable: one of them is tried."""
+    symmetries = Symmetries(Shape(draft))
 
     def grow(fixed: tuple[str, ...], chain: tuple[Orbit, ...]) -> Iterator[tuple[Orbit, ...]]:
         group, attributes = symmetries.fixing(fixed), symmetries.shape.attributes
@@ -101,7 +107,7 @@ def _chains(symmetries: Symmetries) -> Iterator[tuple[Orbit, ...]]:
             return
         tried: set[str] = set()
         for attribute in attributes:
-            orbit = _orbit(group, attribute, attributes)
+            orbit = _orbit(group, attribute, attributes, draft)
             if len(orbit) > 1 and attribute not in tried:
                 tried |= {attribute, *orbit.images}
                 yield from grow((*fixed, attribute), (*chain, orbit))

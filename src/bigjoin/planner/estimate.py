@@ -183,7 +183,11 @@ class SizeEstimate:
                     if attribute in self._neighbours_of[other]:
                         left[other] += 1
                         near.add(other)
-        return estimate * prod(share for attributes, share in self._selective if attributes <= bound)
+        return estimate * self.selected(bound)
+
+    def selected(self, bound: frozenset[str]) -> float:
+        """Estimate the share of bindings that filters keep which are about some attributes alone."""
+        return prod(share for attributes, share in self._selective if attributes <= bound)
 
     def _extensions(self, attribute: str, placed: tuple[str, ...]) -> float:
         """Estimate the extensions of a prefix by an attribute, before filters: seeds leave at most as many as they have."""

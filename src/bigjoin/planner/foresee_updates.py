@@ -15,8 +15,8 @@ _NO_SEEDS = "delta queries have no seeds"
 _WITHOUT_SEEDS = "leave the seeds out, and filter the matches that are reported"
 
 
-def refuse_stored(draft: Draft) -> Draft:
-    """Refuse atoms over what updates do not maintain: stored results of queries, seeds, and the relation of all vertices."""
+def refuse_unchanging(draft: Draft) -> Draft:
+    """Refuse atoms over what updates do not maintain: seeds, and the relation of all vertices."""
     if draft.query.seeds:
         raise QueryError(_NO_SEEDS, hint=_WITHOUT_SEEDS)
     for atom in draft.atoms:
@@ -26,20 +26,18 @@ def refuse_stored(draft: Draft) -> Draft:
             raise QueryError(message, atom.span, "join the vertex to an edge that has to be there")
         if known is not None and known.given:
             raise QueryError(_NO_SEEDS, hint=_WITHOUT_SEEDS)
-        if known is not None and known.materialized:
-            message = f"{atom.relation!r} is the stored result of a query, and does not outlive updates"
-            raise QueryError(message, atom.span, "write the atoms of the query that it is the result of")
     return draft
 
 
 def foresee_updates(draft: Draft) -> Draft:
-    """Forget stored results, the absence of loops, and the sizes of small relations."""
+    """Forget shortcuts by stored results, the absence of loops, and the sizes of small relations."""
     return replace(draft, statistics=foreseen(draft.statistics), shortcuts=())
 
 
 def foreseen(statistics: Statistics) -> Statistics:
-    """Return what stays true of relations that change."""
-    return replace(statistics, relations={name: _foreseen(relation) for name, relation in statistics.relations.items()})
+    """Return what stays true of relations that change: a label that all vertices have today will be missing on another one."""
+    relations = {name: _foreseen(relation) for name, relation in statistics.relations.items()}
+    return replace(statistics, relations=relations, domains={name: size + 1 for name, size in statistics.domains.items()})
 
 
 def _foreseen(relation: RelationStatistics) -> RelationStatistics:

@@ -18,9 +18,11 @@ from bigjoin.planner.choose_tails import choose_tails
 from bigjoin.planner.draft import Draft
 from bigjoin.planner.drop_implied import drop_implied
 from bigjoin.planner.expand_induced import expand_induced
-from bigjoin.planner.foresee_updates import foresee_updates, refuse_stored
+from bigjoin.planner.follow_properties import follow_counted_properties
+from bigjoin.planner.foresee_updates import foresee_updates, refuse_unchanging
 from bigjoin.planner.keep_distinct import keep_distinct
 from bigjoin.planner.order_attributes import order_as_written, order_attributes, refuse_disconnected
+from bigjoin.planner.read_half_way import read_half_way
 from bigjoin.planner.read_pairs import read_pairs
 from bigjoin.planner.read_versions import read_versions
 from bigjoin.planner.resolve_relations import check_domains, resolve_atoms
@@ -56,11 +58,17 @@ ROOTED = (*MEANING, rooted_sum)
 
 FACTORIZED = (*MEANING, order_as_written, break_symmetry, drop_implied, keep_distinct, choose_tails, build_chain)
 
-DELTA = (refuse_stored, *MEANING, refuse_stored, foresee_updates, order_attributes, break_symmetry)
+DELTA = (refuse_unchanging, *MEANING, refuse_unchanging, foresee_updates, order_attributes, break_symmetry)
 """What the delta queries of a query share: the form in which each match is reported.
 
-Stored results are refused before they are replaced by their definitions, and again for drafts that have their meaning already.
+What does not change is refused before the passes of the meaning, and again for drafts that have their meaning already.
 """
+
+WHOLE = (refuse_unchanging, *MEANING, refuse_unchanging, foresee_updates, read_half_way, sum_nests)
+"""A count of all matches half way through an epoch, or after it."""
+
+WHOLE_REPLACED = (*WHOLE[:-2], follow_counted_properties, *WHOLE[-2:])
+"""The same for an epoch that replaces properties of vertices."""
 
 SEEDED = (order_attributes, break_symmetry, read_versions, drop_implied, keep_distinct, build_steps)
 """What each delta query then goes through."""

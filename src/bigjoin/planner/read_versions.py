@@ -27,7 +27,8 @@ def _by_atoms(seeding: Seeding, others: list[Atom]) -> Iterator[Atom]:
     for atom in others:
         version = Version.EITHER
         if atom in places:
-            version = Version.NEW if places[atom] < at else Version.OLD
+            old, new = (Version.NOT_OLD, Version.NOT_NEW) if atom.negated else (Version.OLD, Version.NEW)
+            version = new if places[atom] < at else old
         yield replace(atom, version=version)
 
 

@@ -196,6 +196,12 @@ class NestSearch:
             cost += found.cost - (self.reading(now, ends.then(v), found.loop.attribute) if is_known else 0.0)
             inner.append(replace(found.loop, weights=tuple(len(spines) + number for number in found.loop.weights)))
             spines += found.spines
+        sets.update(self.estimate.lists(now, spine.attribute) for spine in spines)
+        for later in sorted(rest):  # a deeper loop intersects this set further; it is found here, once for all of them
+            lists = self.estimate.lists(now, later)
+            if len(lists) > 1 and lists not in sets and any(key == v for key, *_ in lists):
+                sets.add(lists)
+                cost += self.reading(now, ends.then(v), later)
         return Candidate(cost, LoopChoice(v, tuple(inner), spines))
 
     def inside(self, path: Attributes, part: Attributes, ends: Ends, *, deep: bool) -> Candidate:

@@ -23,7 +23,7 @@ from bigjoin.query.delta import DeltaPlan, DeltaQuery, Image
 from bigjoin.query.nest import CountPlan
 from bigjoin.query.plan import Plan
 from bigjoin.query.query import Atom
-from bigjoin.query.read import Version
+from bigjoin.query.read import ReplacedView, Version
 
 MAX_DELTA_QUERIES = 256
 """Delta queries of a query: each of them is planned, and runs in every epoch."""
@@ -38,7 +38,8 @@ AtomOrbit = dict[Atom, Renaming]
 def plan_delta(draft: Draft, finish: Callable[[Draft], Draft], changing: Collection[str], *, listing: bool) -> DeltaPlan:
     """Return the delta queries of a draft for relations that change; `finish` turns a seeded draft into one with a plan."""
     whole = replace(draft, restrictions=(), order=(), seed=0)
-    atoms = [a for a in draft.atoms if a.relation in changing and not any(implies(other, a) for other in draft.atoms)]
+    follows = (a for a in draft.atoms if a.relation in changing or isinstance(a.view, ReplacedView))
+    atoms = [a for a in follows if not any(implies(other, a) for other in draft.atoms)]
     orbits, automorphisms = _shared(whole, atoms, listing=listing)
     by_updates = len(orbits) < len(atoms)
     if len(orbits) > MAX_DELTA_QUERIES:
@@ -58,12 +59,11 @@ def plan_delta(draft: Draft, finish: Callable[[Draft], Draft], changing: Collect
         assert isinstance(chosen, Plan)
         renamed = orbit.items() if by_updates and not draft.query.unique else ()
         images = tuple(_image(whole, member, names, seeds) for member, names in renamed)
-        queries.append(DeltaQuery(first, chosen, -1 if first.negated else 1, images, counted))
+        queries.append(DeltaQuery(first, chosen, images, counted))
     return DeltaPlan(
         draft.query,
         tuple(queries),
         by_updates=by_updates,
-        consolidates=any(atom.negated for atom in draft.atoms),
         automorphisms=tuple(tuple(names.items()) for names in automorphisms) if by_updates else (),
         restrictions=draft.restrictions if by_updates else (),
     )
@@ -83,7 +83,7 @@ def _shared(draft: Draft, atoms: Sequence[Atom], *, listing: bool) -> tuple[list
 
 def _seeded(draft: Draft, atom: Atom) -> Draft:
     """Return a draft that is seeded with an atom's tuples in the delta. No other atom reads these: symmetries keep the seed."""
-    first = replace(atom, version=Version.DELTA, negated=False)
+    first = replace(atom, version=Version.NOT_DELTA if atom.negated else Version.DELTA, negated=False)
     kept = tuple(first if other == atom and not atom.negated else other for other in draft.atoms)
     return replace(draft, atoms=(*kept, first) if atom.negated else kept, first=first)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from bigjoin.planner.draft import Draft, Part
 from bigjoin.query.operators import NOT_EQUAL
 from bigjoin.query.query import Atom, Predicate, QueryFilter
+from bigjoin.query.statistics import VERTEX
 
 
 def simplify(draft: Draft) -> Draft:
@@ -63,12 +64,17 @@ def _always_holds(comparison: QueryFilter, draft: Draft) -> bool:
 
 
 def _without_any_value(draft: Draft) -> list[Atom]:
-    """Return the atoms without those that only say that an attribute is a value of its domain, which others imply."""
+    """Return the atoms without those that only say that an attribute is a value of its domain, which others imply.
+
+    A label that every vertex happens to have stays where it tells attributes apart: what `unique` counts is up to the query.
+    """
     kept = list(draft.atoms)
     for atom in draft.atoms:
         relation = draft.statistics.relation(atom)
         is_whole = relation.arity == 1 and relation.tuples == draft.statistics.domains[relation.domains[0]]
         if atom.negated or atom.view is not None or not is_whole or relation.given:
+            continue
+        if draft.query.unique and atom.relation != VERTEX:
             continue
         others = (other for other in kept if other is not atom and not (other.negated or other.optional))
         if any(atom.attributes[0] in other.attributes for other in others):

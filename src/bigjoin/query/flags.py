@@ -31,19 +31,19 @@ class Flag:
 
 
 FLAGS = (
-    Flag("distinct", "The vertices of a match differ.", injective=True),
+    Flag("distinct", "Find only matches whose vertices all differ.", injective=True),
     Flag(
         "unique",
-        "Distinct, and one match for each subgraph (class under automorphisms).",
+        "Like --distinct, and find each subgraph only once.",
         injective=True,
         meaning=", one for each class under the query's automorphisms",
     ),
     Flag(
         "induced",
-        "Distinct, and no other edge among the vertices of a match.",
+        "Like --distinct, and with no further edges among the vertices.",
         injective=True,
         meaning=", with no other edge among them",
     ),
     Flag("cross_product", "Allow a query whose parts share no attribute.", printed=False),
-    Flag("deduplicate", "Each row once, if the head leaves attributes out.", stored=False),
+    Flag("deduplicate", "Give each row once, if the head leaves attributes out.", stored=False),
 )

@@ -243,14 +243,16 @@ def column_of(term: Expression) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A rule `name(head) := atoms, filters` and the meaning its flags give it.
+    """A query as a value: a rule `name(head) := atoms, filters`, and flags that say what a match is.
 
-    The head lists attributes, and perhaps properties of them or expressions: the columns of the result. A match binds every
-    attribute, so rows repeat where the head leaves some out, unless `deduplicate` is set.
+    Texts in any language become queries, and everything that takes a text takes a `Query` as well. Queries do not change.
 
-    Without flags a match is any binding of the attributes that satisfies every atom (a homomorphism). `distinct`: the
-    values of a match differ. `unique`: distinct, and one match for each class under the query's automorphisms. `induced`:
-    distinct, and no tuple among a match's values beyond those the atoms ask for.
+    The head lists the columns of the result: attributes, properties or expressions. A match gives every attribute a value. So
+    if the head leaves attributes out, rows may repeat, unless `deduplicate` is set.
+
+    Without flags, a match is any choice of values that satisfies every atom (a homomorphism). `distinct`: the values of a match
+    differ. `unique`: they differ, and matches that are the same up to an automorphism of the query count once. `induced`: they
+    differ, and there are no tuples among them but those that the atoms ask for.
     """
 
     name: str

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bigjoin.query.terms import Constant
+
+if TYPE_CHECKING:
+    from bigjoin.query.query import Dialect, QueryFilter
+
+THIS = "this"
+"""What the conditions of a `ReplacedView` call the vertex that they are about."""
 
 
 class Version(StrEnum):
@@ -21,6 +27,18 @@ class Version(StrEnum):
     """The tuples in which the versions differ: those deleted, or those inserted."""
     LATER = "later"
     """The tuples of the delta that come after the seed's tuple."""
+    NOT_OLD = "not old"
+    """The old version as a negated atom reads it: half way through an epoch, it has what the epoch deletes and inserts."""
+    NOT_NEW = "not new"
+    """The new version as a negated atom reads it."""
+    NOT_DELTA = "not delta"
+    """The tuples in which these two differ: inserted where an epoch destroys matches, deleted where it creates them."""
+
+    @property
+    def mark(self) -> str:
+        """How it is printed behind a relation, if it is not the new version."""
+        name = self.removeprefix("not ")
+        return "" if name == Version.NEW else f"[{name}]"
 
 
 ViewColumn = Literal["kept", "left out"] | Constant | int
@@ -59,6 +77,24 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplacedView(View):
+    """The vertices that matches lose and get back half way through an epoch, because it replaces properties that a query reads.
+
+    A negated atom over them stands for the properties of an attribute. Before and after an epoch nothing is among them. Half
+    way, those vertices are whose properties satisfy the conditions on one side only, or on both but are shown and differ.
+    """
+
+    conditions: tuple[QueryFilter, ...] = ()
+    """What the properties have to satisfy, with the attribute called THIS."""
+    shown: tuple[str, ...] = ()
+    """The properties of which the values matter, and not only what the conditions say of them."""
+    dialect: Dialect = "sql"
+
+    def __str__(self) -> str:
+        return "[replaced]"
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """A relation or a view of it, at a version."""
 
@@ -69,5 +105,4 @@ class Read:
     """How many attributes the reading atom has; one more than the relation's columns asks for its rows."""
 
     def __str__(self) -> str:
-        view = "" if self.view is None else str(self.view)
-        return self.relation + view + ("" if self.version is Version.NEW else f"[{self.version}]")
+        return self.relation + ("" if self.view is None else str(self.view)) + self.version.mark

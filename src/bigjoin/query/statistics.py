@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from bigjoin.query.query import Atom
-from bigjoin.query.read import View
+from bigjoin.query.read import ReplacedView, View
 
 EDGE_COLUMNS = ("src", "dst")
 """The columns of a relation of edges."""
@@ -87,6 +87,8 @@ class Statistics:
 
     def relation(self, atom: Atom) -> RelationStatistics:
         """Return the statistics of an atom's relation, or of its view, which can be made in any column order."""
+        if isinstance(atom.view, ReplacedView):
+            return RelationStatistics((VERTEX,), 1, loops=1, lists={(0,): ListStatistics(1, 1.0, 1.0, 1)})
         whole, view = self.relations.get(atom.relation) or self._vertices(atom.relation), atom.view
         if view is None:
             return whole

@@ -12,10 +12,10 @@ from bigjoin.dataflow.heavy import Heavy, HeavyItinerary
 from bigjoin.defaults import MAX_WORKERS, WORKERS_PER_CORE
 from bigjoin.errors import BigjoinError
 from bigjoin.index.overlay import AskedIndex
-from bigjoin.index.phase import Phase
 from bigjoin.joins.bind import BoundPlan, bind
 from bigjoin.joins.changes import Signed, with_change
 from bigjoin.joins.itinerary import Itinerary
+from bigjoin.joins.phase import Phase
 from bigjoin.local.matches import schema_of
 from bigjoin.query.plan import Plan
 

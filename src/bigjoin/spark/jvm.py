@@ -34,7 +34,7 @@ def launch(settings: Mapping[str, str], home: Path) -> None:
         SparkContext._ensure_initialized(conf=public)
         return
     name = os.environ.setdefault("SPARK_USER", os.environ.get("HADOOP_USER_NAME", f"uid-{os.getuid()}"))
-    with _submit_options(f"-Duser.name={name} -Duser.home={home}"):  # Java would say "?" for both, and Ivy needs a path
+    with submit_options(f"-Duser.name={name} -Duser.home={home}"):  # Java would say "?" for both, and Ivy needs a path
         SparkContext._ensure_initialized(conf=public)
     users = SparkContext._jvm.org.apache.hadoop.security.UserGroupInformation  # type: ignore[union-attr]
     users.setLoginUser(users.createRemoteUser(name))
@@ -56,7 +56,8 @@ def _has_name() -> bool:
 
 
 @contextmanager
-def _submit_options(options: str) -> Iterator[None]:
+def submit_options(options: str) -> Iterator[None]:
+    """Start JVMs with further options."""
     before = os.environ.get("SPARK_SUBMIT_OPTS")
     os.environ["SPARK_SUBMIT_OPTS"] = options if before is None else f"{options} {before}"
     try:

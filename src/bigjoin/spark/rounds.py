@@ -111,12 +111,12 @@ class InRounds(SparkStrategy):
         planned = time.perf_counter() - started
         return replace(self.run(job, progress=progress), plan_seconds=planned)
 
-    def find(self, ask: Ask, held: Held) -> DataFrame:
+    def find(self, ask: Ask, held: Held, progress: Progress | None = None) -> DataFrame:
         """Find the matches now, and return a DataFrame with them: a small result is part of it, a large one lies in files."""
         job, folder = self.job(ask), common_directory(self.spark, ask.index.path, "matches")
 
         def write() -> tuple[list[Path], pa.Schema]:
-            return [file for file, _ in self.write_job(job, folder, ARROW_SUFFIX)], job.schema
+            return [file for file, _ in self.write_job(job, folder, ARROW_SUFFIX, progress=progress)], job.schema
 
         return frame_of_files(self.spark, folder, held, job.tasks, write)
 

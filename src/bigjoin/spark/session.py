@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bigjoin.defaults import CONF_VARIABLE
 from bigjoin.errors import SessionError
+from bigjoin.notebook import progress_bar
 from bigjoin.storage.scratch import scratch_directory, temporary
 
 if TYPE_CHECKING:
@@ -46,15 +47,20 @@ _INSTALL = f"install Java {JAVA_VERSION} or newer (for example: apt-get install 
 
 
 def get_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the active session, or start a local one, or one at `master` if that is given.
+    """Return the active Spark session, or start one.
 
-    Settings in `conf` take precedence over bigjoin's own. A running session ignores those that it cannot change.
+    Args:
+        master: Where Spark runs, such as `"local[4]"`, `"spark://host:7077"` or `"sc://host:15002"`. By default, the active
+            session, or a local one.
+        conf: Spark's settings. They take precedence over bigjoin's own. A running session ignores settings that it cannot
+            change.
     """
     with _starting:
         active = active_session()
         if active is not None and master is None and not conf:
             return active
-        return _start(master, {**_inherited(), **(conf or {})})
+        with progress_bar("starting Spark"):
+            return _start(master, {**_inherited(), **(conf or {})})
 
 
 def active_session() -> SparkSession | None:
@@ -77,23 +83,38 @@ def time_zone(spark: SparkSession) -> str:
 
 def has_master() -> bool:
     """Tell whether the environment says where Spark is: then questions are for that, and not for this process."""
-    return _given_master(_inherited()) is not None
+    return who_names_a_master() is not None
 
 
-def _given_master(conf: Mapping[str, str]) -> str | None:
-    """Return the master that settings or the environment name."""
-    if found := conf.get("spark.master") or conf.get("spark.remote") or os.environ.get("SPARK_REMOTE"):
-        return found
+def who_names_a_master() -> str | None:
+    """Return the name of what says in the environment where Spark is: a variable or a file."""
+    given = _given_master(_inherited())
+    return None if given is None else given.said_by
+
+
+class _GivenMaster(NamedTuple):
+    """Where Spark is, and what says so."""
+
+    url: str
+    said_by: str
+
+
+def _given_master(conf: Mapping[str, str]) -> _GivenMaster | None:
+    """Return the master that settings, which come from BIGJOIN_CONF, or the environment name."""
+    if found := conf.get("spark.master") or conf.get("spark.remote"):
+        return _GivenMaster(found, CONF_VARIABLE)
+    if found := os.environ.get("SPARK_REMOTE"):
+        return _GivenMaster(found, "SPARK_REMOTE")
     arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if said := re.search(r"(?:--(?:master|remote)[ =]|spark\.(?:master|remote)=)\s*['\"]?([^\s'\"]+)", arguments):
-        return str(said[1])
+        return _GivenMaster(str(said[1]), "PYSPARK_SUBMIT_ARGS")
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
     with suppress(OSError):
         if folder is not None:
             settings = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
             said = re.search(r"^\s*spark\.(?:master|remote)\s*[\s=]\s*(\S+)", settings, re.MULTILINE)
-            return None if said is None else str(said[1])
+            return None if said is None else _GivenMaster(str(said[1]), "spark-defaults.conf")
     return None
 
 
@@ -123,12 +144,14 @@ def _inherited() -> dict[str, str]:
 def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    from bigjoin.spark.jvm import launch, needs_launch, redacted
+    from bigjoin.spark.class_archive import java_options
+    from bigjoin.spark.jvm import launch, needs_launch, redacted, submit_options
 
     # Workers run this Python, not whatever "python3" is on their path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("bigjoin")
-    master = master or _given_master(conf)
+    if master is None and (given := _given_master(conf)) is not None:
+        master = given.url
     conf = {name: value for name, value in conf.items() if name not in ("spark.master", "spark.remote")}
     if master is not None:
         _check_master(master)
@@ -161,9 +184,11 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(folder)
     settings |= conf
+    if settings.get("spark.driver.bindAddress") == "127.0.0.1":  # or Spark looks up this machine's name, which it may not find
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log = own / "spark.log"
     try:
-        with _stderr_to(log):
+        with _stderr_to(log), submit_options(java_options(settings)):
             if needs_launch(settings):
                 launch(settings, home=own)
             session = builder.config(map={**settings}).getOrCreate()
@@ -181,7 +206,8 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
 def _start_workers(session: SparkSession) -> None:
     """Have Spark start its Python workers, which takes them a second, while the first query is still being planned."""
     with suppress(Exception):  # nobody waits for this, and the session may be stopped meanwhile
-        session.range(0, 1, 1, 1).mapInArrow(_unchanged, "id long").toArrow()
+        # Nothing comes back: Python may end meanwhile, and a thread that it stops inside Arrow aborts the process.
+        session.range(0, 1, 1, 1).mapInArrow(_unchanged, "id long").write.format("noop").mode("overwrite").save()
 
 
 def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,13 +7,12 @@ tenth of a second, so there are never hundreds of them.
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,10 +21,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from bigjoin.local.count_job import RANGES_PER_TASK, CountJob, CountReceipt, added_up_count, count_job, count_ranges
 from bigjoin.local.group_job import GroupJob, GroupReceipt, count_groups, group_job, put_together
+from bigjoin.local.kept import Kept
 from bigjoin.local.list_job import ListJob, bounded_in, limited_to_one_task, list_job, match_batches, write_file, write_pieces
 from bigjoin.local.matches import PartFile, in_microseconds
 from bigjoin.local.pick_job import PickJob, count_stretches, draw, pick
-from bigjoin.local.progress import watching
+from bigjoin.local.progress import meter_folder, watching
 from bigjoin.local.row_bound import RowBound
 from bigjoin.local.strategy import Ask, Outcome, Progress
 from bigjoin.local.tree_ask import asked_as_tree
@@ -37,13 +37,8 @@ from bigjoin.spark.session import common_directory, parallelism
 from bigjoin.spark.strategy import Grouped, SparkStrategy
 from bigjoin.spark.tasks import decode, encode, run_numbered
 
-MAX_KEPT_COUNTS = 256
-"""Counts whose plan and frame are kept for the next time."""
-
 _Asked: TypeAlias = tuple[SparkSession, str, str, int, tuple[float | None, int | None]]
 """What is asked, and where: a session, an index, a query, a number of tasks, and the seconds and bytes that these may take."""
-
-_Kept = TypeVar("_Kept")
 
 # Types, not their names: those Spark would have the JVM parse for every query.
 _RECEIPT = StructType([StructField("receipt", StringType())])
@@ -56,19 +51,18 @@ class Shared(SparkStrategy):
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
-        self._counts: dict[_Asked, tuple[CountJob, DataFrame]] = {}
-        """Jobs and frames: a count that is repeated is not planned again, nor by Spark."""
-        self._groups: dict[_Asked, tuple[GroupJob, DataFrame]] = {}
-        self._trees: dict[_Asked, Ask | None] = {}
+        self._counts = Kept[_Asked, tuple[CountJob, DataFrame, Path]]()
+        """Jobs, frames, and where tasks note their progress: a count that is repeated is not planned again, nor by Spark."""
+        self._groups = Kept[_Asked, tuple[GroupJob, DataFrame, Path]]()
+        self._trees = Kept[_Asked, Ask | None]()
         """Questions that are asked as one, or are not."""
-        self._keeping = threading.Lock()
 
     def together(self, asks: Sequence[Ask], *, counting: bool) -> Sequence[Ask]:
         """Return the questions of a sum, as one if their plans share prefixes that are worth exploring once."""
         query = repr([counting, *((ask.query, ask.meaning.given) for ask in asks)])
         asked = (self.spark, asks[0].index.identity, query, 0, (None, None))
         if len(asks) > 1 and asked not in self._trees:
-            self._keep(self._trees, asked, asked_as_tree(asks, counting=counting))
+            self._trees.keep(asked, asked_as_tree(asks, counting=counting))
         tree = self._trees.get(asked)
         return asks if tree is None else (replace(asks[0], tree=tree.tree),)
 
@@ -76,15 +70,16 @@ class Shared(SparkStrategy):
         """Count the matches of a query."""
         started = time.perf_counter()
         with own_session(self.spark) as session:
-            job, frame = self._count_job(ask, session)
+            job, frame, folder = self._count_job(ask, session)
             planned = time.perf_counter() - started
             quota().check()
-            with watching(job.pieces, progress) as meter:
-                rows = (frame if meter is None else _counted(session, job, meter)).toArrow()
+            with watching(job.pieces, progress, folder):
+                rows = frame.toArrow()
         return added_up_count(job, [decode(CountReceipt, row) for row in rows["receipt"].to_pylist()], planned)
 
-    def find(self, ask: Ask, held: Held) -> DataFrame:
+    def find(self, ask: Ask, held: Held, progress: Progress | None = None) -> DataFrame:
         """Return the matches as a lazy DataFrame with the original ids, and times in microseconds."""
+        del progress  # they are not found now
         job = list_job(ask, self._tasks(ask))
         if ask.max_rows is not None:
             job = replace(
@@ -106,15 +101,17 @@ class Shared(SparkStrategy):
             kept = self._group_job(ask, session) if ask.meaning.keys else None
             return super().count_by(ask, held, progress) if kept is None else self._count_by(ask, *kept, held, progress)
 
-    def _count_by(self, ask: Ask, job: GroupJob, tasks: DataFrame, held: Held, progress: Progress | None) -> Grouped:
+    def _count_by(
+        self, ask: Ask, job: GroupJob, tasks: DataFrame, meters: Path, held: Held, progress: Progress | None
+    ) -> Grouped:
         folder, counted = common_directory(self.spark, ask.index.path, "groups"), 0
 
         def write() -> tuple[tuple[Path, ...], pa.Schema]:
             nonlocal counted
             quota().check()
             try:
-                with own_session(self.spark) as session, watching(job.ranges, progress) as meter:
-                    rows = (tasks if meter is None else _grouped(session, job, meter)).toArrow()
+                with watching(job.ranges, progress, meters):
+                    rows = tasks.toArrow()
             except BaseException:
                 self._forget(job)
                 raise
@@ -151,33 +148,26 @@ class Shared(SparkStrategy):
     def _tasks(self, ask: Ask) -> int:
         return ask.workers or parallelism(self.spark)
 
-    def _count_job(self, ask: Ask, session: SparkSession) -> tuple[CountJob, DataFrame]:
-        """Return a count that is ready to run, and the lazy DataFrame of what its tasks count."""
+    def _count_job(self, ask: Ask, session: SparkSession) -> tuple[CountJob, DataFrame, Path]:
+        """Return a count that is ready to run, the lazy DataFrame of what its tasks count, and the folder of their meters."""
         query = repr(ask.queries)  # text, as 1 == True in Python
         asked = (session, ask.index.identity, query, self._tasks(ask), quota().numbers)
         if (known := self._counts.get(asked)) is not None:
             return known
-        job = count_job(ask, self._tasks(ask))
-        frame = _counted(session, job, None)
-        self._keep(self._counts, asked, (job, frame))
-        return job, frame
-
-    def _keep(self, kept: dict[_Asked, _Kept], asked: _Asked, ready: _Kept) -> None:
-        """Keep what is ready to run for the next time."""
-        with self._keeping:
-            kept[asked] = ready
-            while len(kept) > MAX_KEPT_COUNTS:
-                del kept[next(iter(kept))]
+        job, folder = count_job(ask, self._tasks(ask)), meter_folder()
+        return self._counts.keep(asked, (job, _counted(session, job, str(folder)), folder))
 
     def _forget(self, job: GroupJob) -> None:
         """Remove what the tasks of a count by groups have written, after it failed."""
-        with self._keeping:
-            self._groups = {asked: kept for asked, kept in self._groups.items() if kept[0] is not job}
+        self._groups.forget(lambda kept: kept[0] is job)
         if not is_connect(self.spark):  # there, another thread may be counting the same in the same session
             shutil.rmtree(job.folder, ignore_errors=True)
 
-    def _group_job(self, ask: Ask, session: SparkSession) -> tuple[GroupJob, DataFrame] | None:
-        """Return a count by groups that is ready to run, and the lazy DataFrame of its receipts, if loops can be compiled."""
+    def _group_job(self, ask: Ask, session: SparkSession) -> tuple[GroupJob, DataFrame, Path] | None:
+        """Return a count by groups that is ready to run, the lazy DataFrame of its receipts, and the folder of its meters.
+
+        Return None if its loops cannot be compiled.
+        """
         keys = ", ".join(ask.meaning.keys)
         asked = (session, ask.index.identity, f"{ask.query!r} by {keys}", self._tasks(ask), quota().numbers)
         if (known := self._groups.get(asked)) is not None:
@@ -186,25 +176,24 @@ class Shared(SparkStrategy):
         job = group_job(ask, folder, self._tasks(ask), self._tasks(ask) * RANGES_PER_TASK)
         if job is None:
             return None
-        kept = job, _grouped(session, job, None)
-        self._keep(self._groups, asked, kept)
-        return kept
+        meters = meter_folder()
+        return self._groups.keep(asked, (job, _grouped(session, job, str(meters)), meters))
 
 
-def _grouped(session: SparkSession, job: GroupJob, meter: str | None) -> DataFrame:
+def _grouped(session: SparkSession, job: GroupJob, meter: str) -> DataFrame:
     return run_numbered(session, partial(_count_groups, job, meter), len(job.pieces), _RECEIPT)
 
 
-def _counted(session: SparkSession, job: CountJob, meter: str | None) -> DataFrame:
+def _counted(session: SparkSession, job: CountJob, meter: str) -> DataFrame:
     return run_numbered(session, partial(_count, job, meter), len(job.ranges), _RECEIPT)
 
 
-def _count_groups(job: GroupJob, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
+def _count_groups(job: GroupJob, meter: str, number: int) -> Iterator[pa.RecordBatch]:
     """Count the groups of one task."""
     yield pa.RecordBatch.from_pydict({"receipt": [encode(count_groups(job, meter, number))]})
 
 
-def _count(job: CountJob, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
+def _count(job: CountJob, meter: str, number: int) -> Iterator[pa.RecordBatch]:
     """Count the ranges of one task."""
     yield pa.RecordBatch.from_pydict({"receipt": [encode(count_ranges(job, meter, number))]})
 

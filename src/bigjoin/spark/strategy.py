@@ -30,14 +30,16 @@ class SparkStrategy(Strategy):
         self.spark = spark
 
     @abstractmethod
-    def find(self, ask: Ask, held: Held) -> DataFrame:
-        """Return the matches as a DataFrame; the files that it reads are added to `held`."""
+    def find(self, ask: Ask, held: Held, progress: Progress | None = None) -> DataFrame:
+        """Return the matches as a DataFrame; the files that it reads are added to `held`.
+
+        `progress` is for strategies that find the matches now.
+        """
 
     def count_by(self, ask: Ask, held: Held, progress: Progress | None = None) -> Grouped:
         """Count the matches of each group: those that agree on the keys of the question's meaning. Its head lists their values.
 
         A strategy that has no other way finds the matches, and Spark groups them.
         """
-        del progress
-        frame = self.find(ask, held)
+        frame = self.find(ask, held, progress)
         return Grouped(frame.groupBy(*map(quoted, frame.columns)).count())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 import uuid
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,9 +58,12 @@ def map_table(file: str | Path) -> pa.Table:
         return pa.ipc.open_file(source).read_all()
 
 
-def write_table(table: pa.Table, file: str | Path) -> None:
+def write_table(table: pa.Table, file: str | Path | IO[bytes]) -> None:
     """Write a table as an Arrow file that can be mapped."""
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    with (
+        pa.OSFile(str(file), "wb") if isinstance(file, str | Path) else nullcontext(file) as sink,
+        pa.ipc.new_file(sink, table.schema) as writer,
+    ):
         writer.write_table(table)
 
 

@@ -81,14 +81,17 @@ class Storage(Protocol):
     def publish(self, name: str, content: bytes) -> None:
         """Replace a file in one step and durably: readers see the whole old content or the whole new one."""
 
-    def write_from(self, name: str, position: int, content: bytes) -> None:
-        """Replace everything from a position of a file on, durably; a file that does not exist is created."""
+    def write_from(self, name: str, position: int, content: bytes, *, sync: bool = True) -> None:
+        """Replace everything from a position of a file on, durably or not; a file that does not exist is created."""
 
     def move(self, name: str, target: str) -> None:
         """Rename a file or folder in one step; a file replaces one that has the new name."""
 
     def adopt(self, name: str, source: Storage, source_name: str) -> None:
         """Add a file of another store to this one, if possible without a copy: files never change, so they can be shared."""
+
+    def size(self, name: str) -> int:
+        """Return the bytes of a file, or of all files in a folder."""
 
     def remove(self, name: str) -> int:
         """Remove a file, or a folder with its content, if it exists; return the number of bytes that freed."""

@@ -55,11 +55,14 @@ class LocalStorage:
         return (self.root / name).is_dir() and not (name and (self.root / name).is_symlink())
 
     def status(self, name: str) -> FileStatus:
-        return _status((self.root / name).lstat())
+        return _status(os.lstat(f"{self.root}/{name}"))
 
     def list(self, folder: str = "") -> dict[str, FileStatus]:
+        found = {}
         with os.scandir(self.root / folder) as entries:
-            found = {entry.name: _status(entry.stat(follow_symlinks=False)) for entry in entries}
+            for entry in entries:
+                with suppress(FileNotFoundError):  # another process may remove it
+                    found[entry.name] = _status(entry.stat(follow_symlinks=False))
         return dict(sorted(found.items()))
 
     def read(self, name: str, first: int = 0, last: int | None = None) -> bytes:
@@ -98,12 +101,17 @@ class LocalStorage:
         (self.root / draft).replace(self.root / name)
         self.sync()
 
-    def write_from(self, name: str, position: int, content: bytes) -> None:
-        with self._open(name, "r+b", os.O_RDWR | os.O_CREAT) as sink:
-            os.ftruncate(sink.fileno(), position)
-            if os.pwrite(sink.fileno(), content, position) < len(content):
+    def write_from(self, name: str, position: int, content: bytes, *, sync: bool = True) -> None:
+        descriptor = self._descriptor(name, os.O_RDWR | os.O_CREAT)
+        try:
+            if os.fstat(descriptor).st_size != position:
+                os.ftruncate(descriptor, position)
+            if os.pwrite(descriptor, content, position) < len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(sink.fileno())
+            if sync:
+                getattr(os, "fdatasync", os.fsync)(descriptor)  # with the size, but without the times
+        finally:
+            os.close(descriptor)
 
     def move(self, name: str, target: str) -> None:
         (self.root / target).parent.mkdir(parents=True, exist_ok=True)
@@ -117,14 +125,19 @@ class LocalStorage:
         except OSError:  # another file system
             shutil.copyfile(original, target)
 
-    def remove(self, name: str) -> int:
-        path, freed = self.root / name, 0
-        is_folder = path.is_dir() and not path.is_symlink()
-        inside = [Path(folder, file) for folder, _, files in os.walk(path) for file in files] if is_folder else [path]
+    def size(self, name: str) -> int:
+        path, size = self.root / name, 0
+        inside = (
+            [Path(folder, file) for folder, _, files in os.walk(path) for file in files] if self.is_folder(name) else [path]
+        )
         for file in inside:
             with suppress(FileNotFoundError):  # another process may remove the same
-                freed += file.lstat().st_size
-        if is_folder:
+                size += file.lstat().st_size
+        return size
+
+    def remove(self, name: str) -> int:
+        path, freed = self.root / name, self.size(name)
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
@@ -158,6 +171,10 @@ class LocalStorage:
                     return
 
     def _open(self, name: str, mode: str = "rb", flags: int = os.O_RDONLY) -> BinaryIO:
+        """Open a regular file below the root, as `_descriptor` does."""
+        return os.fdopen(self._descriptor(name, flags), mode)  # type: ignore[return-value]
+
+    def _descriptor(self, name: str, flags: int) -> int:
         """Open a regular file below the root; raise IndexFormatError if the name is, or leads through, anything else."""
         *folders, file = PurePosixPath(name).parts
         at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
@@ -176,7 +193,7 @@ class LocalStorage:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise self._refused(name, "is not a regular file")
-        return os.fdopen(descriptor, mode)  # type: ignore[return-value]
+        return descriptor
 
     def _has_link(self, name: str) -> bool:
         parts = PurePosixPath(name).parts

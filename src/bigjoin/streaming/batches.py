@@ -7,11 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import DataType
 
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import Index
@@ -20,6 +23,10 @@ from bigjoin.paths import is_remote
 from bigjoin.query.query import Query
 from bigjoin.spark.failures import plain_error, with_plain_errors
 from bigjoin.streaming.monitor import Monitor, Observer
+from bigjoin.streaming.watch_facts import WatchBeginning, WatchFacts
+
+if TYPE_CHECKING:
+    from bigjoin.streaming.watch_facts import Watch
 
 
 @dataclass(frozen=True)
@@ -60,11 +67,11 @@ class Batches:
         self.adopt = False
 
 
-def with_plain_failure(query: StreamingQuery) -> StreamingQuery:
-    """Return a streaming query that fails with our error message, which Spark buries in its own text."""
+def as_watch(query: StreamingQuery, beginning: WatchBeginning) -> Watch:
+    """Return a streaming query that says what it watches, and fails with our error message, which Spark buries in its own."""
     kind: Any = type(query)  # Spark Connect has a class of its own
 
-    class Watching(kind):  # type: ignore[misc]
+    class Watching(WatchFacts, kind):  # type: ignore[misc]
         def awaitTermination(self, *arguments: Any, **named: Any) -> bool | None:  # noqa: N802 - Spark's name
             try:
                 return cast("bool | None", super().awaitTermination(*arguments, **named))
@@ -78,12 +85,12 @@ def with_plain_failure(query: StreamingQuery) -> StreamingQuery:
             return failure if failure is None else (_plain_stream_error(failure) or failure)
 
     watching = Watching.__new__(Watching)
-    watching.__dict__.update(query.__dict__)
-    return cast("StreamingQuery", watching)
+    watching.__dict__.update(query.__dict__, _beginning=beginning)
+    return cast("Watch", watching)
 
 
 class StreamError(BigjoinError, StreamingQueryException):
-    """A stream that ended with an error of ours, also for code that catches Spark's; the cause is Spark's error."""
+    """A watch ended with an error of bigjoin's. This is also a `StreamingQueryException`; its cause is Spark's own error."""
 
     def __init__(self, message: str) -> None:
         StreamingQueryException.__init__(self, message)
@@ -119,6 +126,18 @@ def local_path(checkpoint: str) -> Path | None:
     """Return the path of a checkpoint if it is on this machine, in any spelling."""
     plain = re.sub("^file:(//(?=/))?", "", checkpoint)
     return None if is_remote(plain) else Path(plain)
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """Return the columns of a DataFrame as its batches have them in Arrow; a type that Arrow lacks is one of no values."""
+    return pa.schema([(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields])
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except Exception:  # Spark's own, of several kinds
+        return pa.struct([])
 
 
 def check_checkpoint(index: Index, checkpoint: str, spark: SparkSession) -> None:

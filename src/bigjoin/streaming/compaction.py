@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from types import MappingProxyType
 
 from bigjoin.errors import BigjoinError, IndexFormatError
 from bigjoin.index.directory import VERTEX, Index
@@ -11,12 +12,12 @@ from bigjoin.index.manifest_file import read_manifest
 from bigjoin.index.trust import notes_kept
 from bigjoin.index.versions import Versions, versions_of
 from bigjoin.index.writer import Writer, building, locked, remove_old, writing
-from bigjoin.ingest.compact import compact, forgets_vertices
+from bigjoin.ingest.compact import PropertyTypeNames, compact, forgets_vertices
 from bigjoin.storage.scratch import scratch_directory
 
 COMPACTION_RATIO = 2
 """Runs are compacted when they have more tuples than the tries, divided by this number."""
-MIN_COMPACTED_TUPLES = 1 << 16
+MIN_COMPACTED_TUPLES = 1 << 18
 """Runs with fewer tuples than this can wait."""
 
 
@@ -33,14 +34,14 @@ def is_worn(index: Index) -> bool:
     return forgets_vertices(known) and known.domains[VERTEX] > 2 * COMPACTION_RATIO * pairs + MIN_COMPACTED_TUPLES
 
 
-def commit_compacted(index: Index, versions: Versions) -> Index:
-    """Commit an index with its runs in its tries; the caller holds the lock."""
+def commit_compacted(index: Index, versions: Versions, types: PropertyTypeNames = MappingProxyType({})) -> Index:
+    """Commit an index with its runs in its tries, and perhaps other types of properties; the caller holds the lock."""
     with building(index.path) as writer:
-        return _commit(index, versions, writer)
+        return _commit(index, versions, writer, types)
 
 
-def _commit(index: Index, versions: Versions, writer: Writer) -> Index:
-    manifest = compact(index, versions, writer.folder)
+def _commit(index: Index, versions: Versions, writer: Writer, types: PropertyTypeNames = MappingProxyType({})) -> Index:
+    manifest = compact(index, versions, writer.folder, types)
     kept = manifest.in_use(index.manifest.files)
     if writer.path != index.path:
         with notes_kept(index):
@@ -56,7 +57,7 @@ def without_runs(index: Index, versions: Versions | None = None) -> Index:
     """
     if not index.runs:
         return index
-    if os.access(index.path, os.W_OK):
+    if not index.is_past and os.access(index.path, os.W_OK):
         with suppress(BigjoinError):  # another process is writing it, or has written it
             return compact_in_place(index, versions)
     with writing(scratch_directory("compacted") / "index") as writer:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bigjoin.errors import SourceError, did_you_mean
+from bigjoin.errors import BigjoinError, SourceError, did_you_mean
 from bigjoin.index.changing import Moment
 from bigjoin.index.dictionary import NO_CODE
 from bigjoin.index.directory import EDGE, Index
@@ -21,7 +21,8 @@ from bigjoin.index.trie import Trie
 from bigjoin.index.values import take
 from bigjoin.index.versions import Versions
 from bigjoin.ingest.columns import cast
-from bigjoin.streaming.updates import RELATION_COLUMN, Fate, normalise_pairs
+from bigjoin.streaming.row_changes import RowChanges
+from bigjoin.streaming.updates import DELETE, INSERT, RELATION_COLUMN, REPLACE, Fate, normalise_pairs
 from bigjoin.streaming.window import Window
 
 FIRST_NEW_CODE = 1 << 31
@@ -35,12 +36,16 @@ class CodedUpdates:
     """Updates of one relation, with the codes of their sources and targets as the two rows of an array."""
 
     ends: Integers
-    insert: NDArray[np.bool_]
+    ops: NDArray[np.int8]
     properties: pa.Table
     ordered: bool
 
     def __len__(self) -> int:
-        return len(self.insert)
+        return len(self.ops)
+
+    @property
+    def insert(self) -> NDArray[np.bool_]:
+        return np.asarray(self.ops == INSERT)
 
     @property
     def keys(self) -> NDArray[np.uint64]:
@@ -56,7 +61,7 @@ class CodedUpdates:
         if kept.all():
             return self
         properties = self.properties.take(pa.array(np.flatnonzero(kept)))
-        return CodedUpdates(np.compress(kept, self.ends, axis=1), self.insert[kept], properties, self.ordered)
+        return CodedUpdates(np.compress(kept, self.ends, axis=1), self.ops[kept], properties, self.ordered)
 
 
 @dataclass
@@ -92,13 +97,24 @@ def by_relation(
 
 
 def relation_delta(
-    index: Index, versions: Versions, relation: str, coded: CodedUpdates, *, source: str, window: Window | None
+    index: Index,
+    versions: Versions,
+    relation: str,
+    coded: CodedUpdates,
+    *,
+    source: str,
+    window: Window | None,
+    key: str | None = None,
 ) -> RelationDelta:
-    """Return what updates do to a relation; `window` is that of its rows, if it has one."""
+    """Return what updates do to a relation; `window` is that of its rows, if it has one.
+
+    `key` is the column that tells the rows of a pair apart.
+    """
     statistics, fate = index.statistics.relations[relation], Fate()
     if statistics.symmetric:
         loops = (coded.ends[0] == coded.ends[1]) & (coded.ends[0] != NO_CODE)
-        fate.loops, fate.absent = int((loops & coded.insert).sum()), int((loops & ~coded.insert).sum())
+        deletes = coded.ops == DELETE
+        fate.loops, fate.absent = int((loops & ~deletes).sum()), int((loops & deletes).sum())
         fate.updates = int(loops.sum())
         coded = coded.where(~loops)
         coded = replace(coded, ends=np.stack([coded.ends.min(axis=0), coded.ends.max(axis=0)]))
@@ -107,50 +123,79 @@ def relation_delta(
     fate.updates += int(unknown.sum())
     coded = coded.where(~unknown)
     if statistics.rows is not None:
-        return _RowUpdates(index, versions, relation, fate, window).delta(coded, source)
+        return _RowUpdates(index, versions, relation, fate, window, key).delta(coded, source)
     present = np.zeros(len(coded), np.bool_)
     present[coded.known] = versions.holds((relation, 2), [*np.compress(coded.known, coded.ends, axis=1)])
+    replaces = coded.ops == REPLACE  # there is nothing to replace
+    if replaces.any():
+        fate.add(Fate(updates=int(replaces.sum()), present=int((replaces & present).sum())))
+        fate.absent += int((replaces & ~present).sum())
+        coded, present = coded.where(~replaces), present[~replaces]
     deleted, inserted, of_pairs = normalise_pairs(coded.keys, coded.insert, present)
     fate.add(of_pairs)
     return RelationDelta(fate, Delta(np.take(coded.ends, deleted, axis=1), np.take(coded.ends, inserted, axis=1)))
 
 
 class _RowUpdates:
-    """Updates of a relation with numbered rows: an insertion adds a row, a deletion removes all rows of its pair that match."""
+    """Updates of a relation with numbered rows: an insertion adds a row, a deletion removes all rows of its pair that match.
 
-    def __init__(self, index: Index, versions: Versions, relation: str, fate: Fate, window: Window | None) -> None:
+    A replacement is a deletion and an insertion, so that a row with other properties is another row.
+    """
+
+    def __init__(
+        self, index: Index, versions: Versions, relation: str, fate: Fate, window: Window | None, key: str | None
+    ) -> None:
         rows = index.statistics.relations[relation].rows
         assert rows is not None
         self.fate, self.window = fate, window
         self.properties = index.properties(rows.domains[2])
         self.next_row = index.statistics.domains[rows.domains[2]]
         self.trie = versions.order((relation, 3), (0, 1, 2)).trie(Moment.BEFORE)
+        self.key = key
+        if key is not None and key not in self.properties:
+            known = f"it has {', '.join(self.properties)}" if self.properties else "it has none"
+            raise BigjoinError(f"{relation!r} has no column {key!r} to tell parallel edges apart: {known}")
 
     def delta(self, coded: CodedUpdates, source: str) -> RelationDelta:
         """Return what updates do to pairs and rows."""
         self.fate.updates += len(coded)
         given = _given_properties(coded, {n: c.type for n, c in self.properties.items()}, source)
         if self.window is not None:
-            late = coded.insert & self.window.note(given, coded.insert)
+            comes = coded.ops != DELETE
+            late = comes & self.window.note(given, comes)
             self.fate.late += int(late.sum())
             coded, given = coded.where(~late), given.filter(pa.array(~late))
-        deleted, pending = self._deleted(coded, given)
-        new = given.take(pa.array(pending))
+        if self.key is None and not (coded.ops == REPLACE).any():
+            deleted, pending = self._deleted(coded, given)
+            new = given.take(pa.array(pending))
+            replaced = 0
+        else:
+            changes = RowChanges(self.properties, given, set(coded.properties.column_names), self.key)
+            pairs = _distinct(coded)
+            which, rows = rows_of(self.trie, pairs)
+            if self.window is not None:  # what expires is gone before anything looks for it
+                stays = ~np.isin(rows, self.window.expiring)
+                which, rows = which[stays], rows[stays]
+            taken = changes.apply(coded.keys, coded.ops, keys_of(pairs)[which], rows, source=source)
+            at = np.searchsorted(rows, taken, sorter=(by_row := np.argsort(rows, kind="stable")))
+            deleted = np.concatenate([np.take(pairs, which[by_row[at]], axis=1), [taken]])
+            pending, new, replaced = np.array(changes.pending, np.int64), changes.new_rows(), changes.fate.replaced
+            self.fate.add(changes.fate)
         numbers = np.arange(self.next_row, self.next_row + len(pending))
         inserted = np.concatenate([np.take(coded.ends, pending, axis=1), [numbers]])
         if self.window is not None:
             expired = self.window.slide(deleted[2], new, inserted)
             self.fate.expired += expired.shape[1]
             deleted = np.concatenate([deleted, expired], axis=1)
-        self.fate.inserted += len(pending)
-        self.fate.deleted += deleted.shape[1]
-        return RelationDelta(self.fate, self._pairs(deleted, inserted), Delta(deleted, inserted), new)
+        self.fate.inserted += len(pending) - replaced
+        self.fate.deleted += deleted.shape[1] - replaced
+        return RelationDelta(self.fate, changed_pairs(self.trie, deleted, inserted), Delta(deleted, inserted), new)
 
     def _deleted(self, coded: CodedUpdates, given: pa.Table) -> tuple[Integers, Integers]:
         """Return the rows that are deleted, and the numbers of the insertions that no later deletion undoes."""
         deleting, pending = np.flatnonzero(~coded.insert), np.flatnonzero(coded.insert)
         asked = deleting[coded.known[deleting]]
-        which, rows = _rows_of(self.trie, np.take(coded.ends, asked, axis=1))
+        which, rows = rows_of(self.trie, np.take(coded.ends, asked, axis=1))
         fits = _fits(given.take(pa.array(asked[which])), self.properties, rows)
         which, rows = asked[which[fits]], rows[fits]
         useful = set(which.tolist())
@@ -163,17 +208,24 @@ class _RowUpdates:
         rows, firsts = np.unique(rows, return_index=True)
         return np.concatenate([np.take(coded.ends, which[firsts], axis=1), [rows]]), pending
 
-    def _pairs(self, deleted: Integers, inserted: Integers) -> Delta:
-        """Return the pairs that lose their last row, and those that gain their first."""
-        pairs = np.concatenate([deleted[:2], inserted[:2]], axis=1)
-        keys, firsts = np.unique(keys_of(pairs), return_index=True)
-        pairs = np.take(pairs, firsts, axis=1)
-        before, known = np.zeros(len(keys), np.int64), (pairs < FIRST_NEW_CODE).all(axis=0)
-        before[known] = _lists(self.trie, np.compress(known, pairs, axis=1))[1]
-        lost, gained = (np.bincount(np.searchsorted(keys, keys_of(rows)), minlength=len(keys)) for rows in (deleted, inserted))
-        after = before - lost + gained
-        gone, came = (before > 0) & (after == 0), (before == 0) & (after > 0)
-        return Delta(np.compress(gone, pairs, axis=1), np.compress(came, pairs, axis=1))
+
+def changed_pairs(trie: Trie, deleted: Integers, inserted: Integers) -> Delta:
+    """Return the pairs that lose their last row, and those that gain their first."""
+    pairs = np.concatenate([deleted[:2], inserted[:2]], axis=1)
+    keys, firsts = np.unique(keys_of(pairs), return_index=True)
+    pairs = np.take(pairs, firsts, axis=1)
+    before, known = np.zeros(len(keys), np.int64), (pairs < FIRST_NEW_CODE).all(axis=0)
+    before[known] = _lists(trie, np.compress(known, pairs, axis=1))[1]
+    lost, gained = (np.bincount(np.searchsorted(keys, keys_of(rows)), minlength=len(keys)) for rows in (deleted, inserted))
+    after = before - lost + gained
+    gone, came = (before > 0) & (after == 0), (before == 0) & (after > 0)
+    return Delta(np.compress(gone, pairs, axis=1), np.compress(came, pairs, axis=1))
+
+
+def _distinct(coded: CodedUpdates) -> Integers:
+    """Return the pairs that updates are about, and that both ends of are in the graph already, each once."""
+    known = np.compress(coded.known, coded.ends, axis=1)
+    return np.take(known, np.unique(keys_of(known), return_index=True)[1], axis=1)
 
 
 def keys_of(tuples: Integers) -> NDArray[np.uint64]:
@@ -204,7 +256,7 @@ def _lists(trie: Trie, pairs: Integers) -> tuple[Integers, Integers]:
     return starts, np.where(nodes >= 0, trie.offsets[nodes + 1] - starts, 0)
 
 
-def _rows_of(trie: Trie, pairs: Integers) -> tuple[Integers, Integers]:
+def rows_of(trie: Trie, pairs: Integers) -> tuple[Integers, Integers]:
     """Return the rows of pairs, and before them the number of each row's pair."""
     starts, lengths = _lists(trie, pairs)
     at = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,20 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bigjoin.compiled.loops_or_batches import CountProgram, ListProgram, as_loops
-from bigjoin.compiled.work_limit import check_work
+from bigjoin.compiled.loops_or_batches import ListProgram
 from bigjoin.defaults import BATCH_SIZE, LOCAL, STRATEGIES
-from bigjoin.index.phase import Phase
 from bigjoin.index.stage_runner import StageRunner, cores, in_threads, in_turn
 from bigjoin.joins.bind import result_columns
 from bigjoin.joins.changes import CHANGE_COLUMN, Signed, with_change
-from bigjoin.joins.generic_join import TooManyPrefixesError
+from bigjoin.joins.phase import Phase
 from bigjoin.local.count_job import RANGES_PER_TASK
 from bigjoin.local.matches import MatchFile, schema_of
 from bigjoin.local.strategy import Outcome, strategy_named
 from bigjoin.query.delta import DeltaPlan
-from bigjoin.query.nest import CountPlan, nest_of
-from bigjoin.query.plan import Plan
+from bigjoin.query.nest import nest_of
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.tasks import run_tasks
 
@@ -48,9 +44,6 @@ MAX_REACH_ON_BATCHES = 1 << 16
 MAX_REACH_HERE = 1 << 28
 """The reach of a delta up to which this process is faster than a Spark job."""
 
-MAX_PREFIXES_ON_BATCHES = 1 << 20
-"""How many prefixes are counted on batches before compiled loops, which can multiply independent counts, start over."""
-
 DELTA_THREADS = 2
 """Threads that execute delta queries under `shared`, beside whatever else Spark's driver does."""
 
@@ -64,9 +57,11 @@ class Execution(Enum):
     BATCHED = "batched"
     """In this thread, on batches: nothing has to be compiled."""
     COMPILED = "compiled"
-    """In threads of this process, as compiled loops."""
+    """In this process, as compiled loops; in threads if there is much to look at."""
     TASKS = "tasks"
     """In Spark's tasks, as compiled loops."""
+    ALL_MATCHES = "all matches"
+    """Not at all: all matches are counted again, in threads of this process. Only for counts."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,7 @@ class FindOptions:
     workers: int | None = None
     batch_size: int | None = None
     execution: Execution | None = None
-    """Under `shared`; None lets the size of the delta decide."""
+    """Where every task has the whole index; None leaves it to the delta."""
 
 
 @dataclass
@@ -91,6 +86,8 @@ class FoundChanges:
     """Of signed matches."""
     figures: list[Outcome] = field(default_factory=list)
     """Of each count in rounds."""
+    groups: int | None = None
+    """How many groups, or distinct rows, are kept in memory, if the query has any."""
 
     def add(self, change: int) -> None:
         """Count created matches, or destroyed ones if the change is below zero."""
@@ -99,35 +96,27 @@ class FoundChanges:
 
 
 @dataclass(frozen=True)
-class DeltaReceipt:
+class ListReceipt:
     """What a share of a delta query's seeds came to."""
 
-    matches: str
-    """As text, because a count may exceed 64 bits."""
+    matches: int
     file: str | None = None
-    """Where they are, if they were listed."""
+    """Where they are, if there are any."""
 
 
 @dataclass(frozen=True)
-class FindChanges:
-    """Stage: execute one delta query over the delta of one phase, or over a share of its seeds."""
+class ListShare:
+    """Stage: list the matches of one delta query in one phase, over a share of its seeds."""
 
     phases: Phases
-    folder: str | None
-    """Where signed matches are written, if they are listed."""
+    folder: str
+    """Where signed matches are written."""
     shares: int
     parts: int
     """How many ranges the seeds are cut into; each share takes every shares-th."""
 
-    def __call__(self, item: tuple[Signed, CountProgram | ListProgram, int]) -> DeltaReceipt:
+    def __call__(self, item: tuple[Signed, ListProgram, int]) -> ListReceipt:
         signed, program, share = item
-        if isinstance(program, ListProgram):
-            return self._list(signed, program, share)
-        found = program.bind(self.phases[signed.insert])
-        total = sum(times * counting.count(counting.ranges(self.parts)[share :: self.shares]) for times, counting in found)
-        return DeltaReceipt(str(total))
-
-    def _list(self, signed: Signed, program: ListProgram, share: int) -> DeltaReceipt:
         phase = self.phases[signed.insert]
         listing = program.bind(phase)
         columns = result_columns(program.query, tuple(listing.attributes), phase)
@@ -137,130 +126,96 @@ class FindChanges:
             for rows in listing.rows(listing.ranges(self.parts)[share :: self.shares], BATCH_SIZE):
                 for arrays in signed.columns(columns, rows.prefixes):
                     if len(arrays[0]):
-                        file = file or MatchFile(_new_part(Path(self.folder or "")), schema, ".parquet")
+                        file = file or MatchFile(_new_part(Path(self.folder)), schema, ".parquet")
                         file.put(arrays)
         finally:
             if file is not None:
                 file.close()
-        return DeltaReceipt("0") if file is None else DeltaReceipt(str(file.rows), str(file.path))
+        return ListReceipt(0) if file is None else ListReceipt(file.rows, str(file.path))
 
 
 def find_changes(
-    plans: Sequence[DeltaPlan], phases: Phases, schema: pa.Schema, folder: Path | None, options: FindOptions
+    plans: Sequence[DeltaPlan],
+    phases: Phases,
+    schema: pa.Schema | None,
+    folder: Path | None,
+    options: FindOptions,
+    *,
+    comes_back: bool = False,
 ) -> FoundChanges:
     """Find what an epoch changes in the result of a query, which is the sum of the queries that have plans.
 
-    Signed matches are written to the folder, if there is one, with the columns of the schema; otherwise they are counted.
+    Signed matches are written to a folder, with the columns of a schema; without these, they are counted, in rounds. With
+    `comes_back`, the epoch may create a match that has the same row as one that it destroys.
     """
     found = FoundChanges()
     for plan in plans:
         if STRATEGIES[options.strategy].in_rounds:
             strategy: Any = strategy_named(options.strategy)
             _find_in_rounds(strategy(options.spark()), plan, phases, folder, options, found)
-            continue
-        execution = options.execution or _execution(plan, phases)
-        if options.strategy == LOCAL and execution is Execution.TASKS:
-            execution = Execution.COMPILED
-        try:
-            _find_by_sharing(execution, plan, phases, folder, options, found)
-        except TooManyPrefixesError:
-            _find_by_sharing(Execution.COMPILED, plan, phases, folder, options, found)
-    if len(plans) > 1 or plans[0].consolidates:
-        if folder is not None:
-            _consolidate(found, schema, folder)
-        else:  # a count cannot tell which matches were both created and destroyed
-            net = found.created - found.destroyed
-            found.created, found.destroyed = max(0, net), max(0, -net)
+        else:
+            assert folder is not None
+            _list_by_sharing(options.execution or execution_of(plan, phases), plan, phases, folder, options, found)
+    if len(plans) == 1 and not comes_back:
+        return found
+    if folder is None or schema is None:
+        return net_changes(found)
+    _consolidate(found, schema, folder)  # one query may lose a row that another one gains, or that comes back
     return found
 
 
-def _work(plan: DeltaPlan, phases: Phases) -> list[Signed]:
+def net_changes(found: FoundChanges) -> FoundChanges:
+    """Return the changes of a sum of queries: counts cannot tell which matches were both created and destroyed."""
+    net = found.created - found.destroyed
+    return replace(found, created=max(0, net), destroyed=max(0, -net))
+
+
+def work_of(plan: DeltaPlan, phases: Phases) -> list[Signed]:
     """Return the delta queries of each phase that have seeds."""
     return [
         Signed(plan, dq, phase.insert) for phase in phases for dq in plan.queries if len(phase.seeds(dq.plan.seed.extender))
     ]
 
 
-def _execution(plan: DeltaPlan, phases: Phases) -> Execution:
-    """Choose how to execute delta queries, by the reach of the delta."""
+def reach_of(plan: DeltaPlan, phases: Phases) -> int:
+    """Return the reach of an epoch's delta, as far as the delta queries of a plan start from it."""
     versions = phases[0].versions
     atoms = (dq.atom for dq in plan.queries if dq.atom.view is None)
     relations = {atom.relation for atom in atoms if (atom.relation, 2) in versions.orders}
-    reach = sum(versions.reach_of_delta(relation) for relation in relations)
+    return sum(versions.reach_of_delta(relation) for relation in relations)
+
+
+def execution_of(plan: DeltaPlan, phases: Phases) -> Execution:
+    """Choose how to list the matches of delta queries, by the reach of the delta."""
+    reach = reach_of(plan, phases)
     if reach <= MAX_REACH_ON_BATCHES:
         return Execution.BATCHED
     return Execution.COMPILED if reach <= MAX_REACH_HERE else Execution.TASKS
 
 
-def _list_programs(execution: Execution, work: Sequence[Signed], phases: Phases) -> list[ListProgram]:
-    """Return what finds the matches of delta queries."""
-    if execution is Execution.BATCHED:
-        return [ListProgram(one.dq.plan.query, nest_of(one.dq.plan), steps=one.dq.plan) for one in work]
-    return [ListProgram.of(one.dq.plan, phases[one.insert]) for one in work]
-
-
-def _count_programs(execution: Execution, work: Sequence[Signed], phases: Phases) -> list[CountProgram]:
-    """Return what counts the matches of delta queries.
-
-    Nests that count without visiting each match are used for all queries or for none: their sum is divided as a whole.
-    """
-    if execution is Execution.BATCHED:
-        plans = [one.dq.plan for one in work]
-        return [CountProgram(plan.query, steps=plan, max_prefixes=MAX_PREFIXES_ON_BATCHES) for plan in plans]
-
-    def programs(counts: Sequence[CountPlan]) -> list[CountProgram]:
-        pairs = zip(counts, work, strict=True)
-        return [CountProgram.choose(count, partial(_steps, one), phases[one.insert]) for count, one in pairs]
-
-    nests = [one.dq.nests for one in work if one.dq.nests is not None]
-    nested = programs(nests) if len(nests) == len(work) else []
-    if nested and all(program.steps is None for program in nested):
-        return nested
-    return programs([as_loops(one.dq.plan) for one in work])
-
-
-def _change_of(signed: Signed, program: CountProgram | ListProgram, found: int) -> Fraction:
-    """Return the change that a delta query's matches stand for; only the sum over all delta queries is a whole number."""
-    if isinstance(program, ListProgram):
-        return Fraction(signed.sign * found)
-    return Fraction(signed.sign * signed.each * found, program.divisor)
-
-
-def _steps(signed: Signed) -> Plan:
-    return signed.dq.plan
-
-
-def _find_by_sharing(
-    execution: Execution, plan: DeltaPlan, phases: Phases, folder: Path | None, options: FindOptions, found: FoundChanges
+def _list_by_sharing(
+    execution: Execution, plan: DeltaPlan, phases: Phases, folder: Path, options: FindOptions, found: FoundChanges
 ) -> None:
-    """Execute delta queries where every task has the whole index."""
-    work = _work(plan, phases)
+    """List the matches of delta queries where every task has the whole index."""
+    work = work_of(plan, phases)
     run: StageRunner = in_turn
     shares = 1
-    if execution is Execution.COMPILED:
-        shares = options.workers or cores() if options.strategy == LOCAL else DELTA_THREADS
-        run = partial(in_threads, threads=shares)
-    elif execution is Execution.TASKS:
+    if execution is Execution.TASKS and options.strategy != LOCAL:
         spark = options.spark()
         run, shares = partial(run_tasks, spark), options.workers or parallelism(spark)
-    programs: list[CountProgram | ListProgram]
-    if folder is None:
-        counted = _count_programs(execution, work, phases)
-        programs = [*counted]
-        if execution is not Execution.BATCHED:
-            check_work(plan.query, [(p.plan, phases[one.insert]) for p, one in zip(counted, work, strict=True)])
+    elif execution is not Execution.BATCHED:
+        shares = options.workers or cores() if options.strategy == LOCAL else DELTA_THREADS
+        run = partial(in_threads, threads=shares)
+    if execution is Execution.BATCHED:
+        programs = [ListProgram(one.dq.plan.query, nest_of(one.dq.plan), steps=one.dq.plan) for one in work]
     else:
-        programs = [*_list_programs(execution, work, phases)]
+        programs = [ListProgram.of(one.dq.plan, phases[one.insert]) for one in work]
     parts = 1 if execution is Execution.BATCHED else shares * RANGES_PER_TASK  # one thread takes all seeds together
-    stage = FindChanges(phases, None if folder is None else str(folder), shares, parts)
+    stage = ListShare(phases, str(folder), shares, parts)
     items = [(one, program, share) for one, program in zip(work, programs, strict=True) for share in range(shares)]
-    net = [Fraction(), Fraction()]
-    for (signed, program, _), receipt in zip(items, run(stage, items), strict=True):
-        net[signed.insert] += _change_of(signed, program, int(receipt.matches))
+    for (signed, _, _), receipt in zip(items, run(stage, items), strict=True):
+        found.add(signed.sign * receipt.matches)
         found.files += [Path(receipt.file)] if receipt.file is not None else []
-    for change in net:  # a phase either creates or destroys, unless there are negated atoms, which consolidates
-        assert change.denominator == 1, "a sum of counts is not divisible by the symmetry it was counted with"
-        found.add(int(change))
 
 
 def _find_in_rounds(
@@ -272,7 +227,7 @@ def _find_in_rounds(
     tasks = parallelism(strategy.spark)
     workers = worker_count(phases[0].index, options.workers, tasks)
     batch_size = options.batch_size or strategy.batch_size(workers)
-    for signed in _work(plan, phases):
+    for signed in work_of(plan, phases):
         job = Job(signed.dq.plan, phases[signed.insert], workers, min(tasks, workers), batch_size)
         if folder is None:
             ran = strategy.run(job)

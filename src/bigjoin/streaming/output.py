@@ -2,16 +2,18 @@
 
 The files of an epoch are staged aside (`_staging`). The commit of the index names them; then their folder is renamed, and a
 line with the counts is added. If a process is killed in between, that is done when the folder is named again. An index knows
-its outputs by the identity in each folder (`_bigjoin.json`), not by path: anybody could write a path into a manifest.
+its outputs by the identity in each folder (`_bigjoin.json`, see `output_entry.py`), not by path: anybody could write a path
+into a manifest.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,59 +21,82 @@ import pyarrow.parquet as pq
 
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.manifest_entries import CountsLine, Manifest, PublicationEntry
-from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
+from bigjoin.index.typed_json import WrongFieldError, to_json
 from bigjoin.paths import check_local
 from bigjoin.storage import Storage, storage_at
+from bigjoin.streaming.output_entry import OutputEntry, ToReport, folders_of, read_entry, with_spans
 
 STAGING = "_staging"
 COUNTS = "_counts.jsonl"
 ABOUT = "_bigjoin.json"
+QUARANTINE = "_quarantine"
+"""Where bad rows of updates are written; readers of tables leave out folders with such a name."""
 TAIL_BYTES = 1 << 16
 """The end of the counts, which holds the last line."""
 
 
-@dataclass(frozen=True)
-class OutputEntry:
-    """What a folder says about itself: the index and the queries that it is the output of."""
-
-    index: str
-    queries: Mapping[str, str]
-    identity: str | None = None
-    """Folders of older versions have none."""
-
-
 class WatchOutput:
-    """A folder that reports an index's epochs, for one query or for several by name."""
+    """A folder that reports an index's epochs for queries, each of which has its own folder inside or is alone."""
 
-    def __init__(self, path: Path, queries: Mapping[str, str], origin: str) -> None:
+    def __init__(self, path: Path, queries: Mapping[str, ToReport], origin: str) -> None:
         check_local(path, "matches are written")
         self.path, self.queries = path.absolute(), dict(queries)
         self.storage = storage_at(self.path)
-        self.identity = self._claim(OutputEntry(origin, self.queries, uuid.uuid4().hex))
+        self.entry = self._claim(origin)
+        self.identity = str(self.entry.identity)
+        self.folders = folders_of(self.queries, self.entry, self.path)
 
-    def _claim(self, mine: OutputEntry) -> str:
-        """Make the folder the output of an index and its queries, or refuse if it is not; return its identity."""
+    def _claim(self, origin: str) -> OutputEntry:
+        """Make the folder the output of an index, or refuse if it is not; return what it says about itself."""
+        mine = OutputEntry(origin, identity=uuid.uuid4().hex)
         try:
+            made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
+            for folder in made:
+                storage_at(folder.parent).sync()
             if not self.storage.exists(ABOUT):
                 if any(not name.startswith(("_", ".")) for name in self.storage.list()):
                     raise OutputError(f"{self.path} is not empty, and not the output of a watch: choose a new folder")
                 self._describe(mine)
-            known = from_json(OutputEntry, json.loads(self.storage.read(ABOUT)))
+            known = read_entry(self.storage.read(ABOUT))
         except OSError as error:
             raise OutputError(f"the output folder {self.path} cannot be written: {reason(error)}") from None
         except (ValueError, RecursionError, IndexFormatError, WrongFieldError):
             raise OutputError(f"{self.path / ABOUT} is not what a watch writes: choose a new output folder") from None
         if known.index != mine.index:
             raise OutputError(f"{self.path} is the output of another index: choose a new folder")
-        if known.queries != mine.queries:
-            shown = "; ".join(known.queries.values())
-            raise OutputError(f"{self.path} is the output of other queries ({shown}): choose a new folder")
         if known.identity is None:
             known = replace(known, identity=mine.identity)
             with self._writing():
                 self._describe(known)
-        return str(known.identity)
+        return known
+
+    def begin(self, epoch: int, counts: Mapping[str, int]) -> None:
+        """Record which queries are watched from after an epoch on, each with its count of matches then."""
+        said = with_spans(
+            self.entry, self.queries, self.folders, epoch=epoch, last=min(epoch, self._last_epoch()), counts=counts
+        )
+        if said != self.entry:
+            with self._writing():
+                self._describe(said)
+            self.entry = said
+
+    def replayed(self, first: int) -> int:
+        """Return the last epoch that a replay from some epoch on has put here, or the one before; refuse any other output."""
+        if not self.entry.queries:
+            return first - 1
+        spans = {(span.first, span.last) for query in self.entry.queries.values() for span in query.spans}
+        if self.entry.queries.keys() != self.queries.keys() or spans != {(first, None)}:
+            raise OutputError(f"{self.path} has other queries or begins with another epoch: choose a new folder for a replay")
+        return max(first - 1, self._last_epoch())
+
+    def _last_epoch(self) -> int:
+        """Return the last epoch that the output reports: that of the last line of counts or, without these, of a folder."""
+        if (line := last_line(self.storage)) is not None:
+            return line
+        inside = {query.folder for query in self.entry.queries.values() if self.storage.is_folder(query.folder)}
+        names = (name for folder in inside for name in self.storage.list(folder))
+        return max((int(name[6:]) for name in names if re.fullmatch(r"epoch=\d+", name)), default=0)
 
     def _describe(self, entry: OutputEntry) -> None:
         self.storage.publish(ABOUT, json.dumps(to_json(entry), indent=1).encode())
@@ -100,13 +125,25 @@ class WatchOutput:
         except OSError as error:
             raise OutputError(f"the output folder {self.path} cannot be written: {reason(error)}") from error
 
-    def stage(self, epoch: int) -> dict[str, Path]:
-        """Return an empty folder for the matches of each query in an epoch."""
+    def stage(self, epoch: int, *, alone: bool = True) -> dict[str, Path]:
+        """Return an empty folder for the matches of each query in an epoch; it is the only staged one, or not `alone`."""
         if self.storage.exists(STAGING) and not self.storage.is_folder(STAGING):
             raise OutputError(f"{self.path / STAGING} is a link: matches are staged inside the output folder; remove it")
-        self.clear()
+        if alone:
+            self.clear()
+        for name in self.queries:
+            self.storage.remove(f"{STAGING}/{self.folder(name, epoch)}")
         with self._writing():
             return {name: self.storage.create_folder(f"{STAGING}/{self.folder(name, epoch)}") for name in self.queries}
+
+    def stage_bad_rows(self, epoch: int, rows: pa.Table) -> tuple[str, Path]:
+        """Write the bad rows of an epoch beside its staged matches; return the name of their folder, and where it is now."""
+        name = f"{QUARANTINE}/epoch={epoch}"
+        with self._writing():
+            self.storage.remove(f"{STAGING}/{name}")
+            folder = self.storage.create_folder(f"{STAGING}/{name}")
+            pq.write_table(rows, folder / "part-0.parquet")
+        return name, folder
 
     def seal(self, folders: Mapping[str, Path], schemas: Mapping[str, pa.Schema]) -> None:
         """Make staged matches durable; a folder without rows gets an empty file that has their columns."""
@@ -118,7 +155,8 @@ class WatchOutput:
                 for file in self.storage.list(staged):
                     self.storage.sync(f"{staged}/{file}")
                 self.storage.sync(staged)
-            for made in {*(str(folder.parent.relative_to(self.path)) for folder in folders.values()), STAGING, ""}:
+            staging = (STAGING,) if folders else ()
+            for made in {*(str(folder.parent.relative_to(self.path)) for folder in folders.values()), *staging, ""}:
                 self.storage.sync(made)
 
     def publication(self, epoch: int, line: CountsLine) -> PublicationEntry:
@@ -144,17 +182,33 @@ class WatchOutput:
 
     def folder(self, name: str, epoch: int) -> str:
         """Return the folder of a query's matches in an epoch, relative to the output's."""
-        return f"epoch={epoch}" if len(self.queries) == 1 else f"{name}/epoch={epoch}"
+        return f"{self.folders[name]}/epoch={epoch}" if self.folders[name] else f"epoch={epoch}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its figures are those of a single query that nobody has named."""
+        return list(self.folders.values()) == [""]
+
+
+def last_line(storage: Storage) -> int | None:
+    """Return the epoch of the last whole line of an output's counts, if there is one."""
+    return _end_of_counts(storage)[0]
 
 
 def _add_line(storage: Storage, line: CountsLine) -> None:
     """Add a line to the counts, after the last whole one, unless it is there already."""
+    last, end = _end_of_counts(storage)
+    if (-1 if last is None else last) < int(str(line["epoch"])):
+        storage.write_from(COUNTS, end, json.dumps(line).encode() + b"\n")
+
+
+def _end_of_counts(storage: Storage) -> tuple[int | None, int]:
+    """Return the epoch of the last whole line of the counts, and where that line ends."""
     size = storage.status(COUNTS).bytes if storage.exists(COUNTS) else 0
     tail = storage.read(COUNTS, max(0, size - TAIL_BYTES)) if size else b""
     whole = tail.rfind(b"\n") + 1
-    last = -1
+    last = None
     if lines := tail[:whole].splitlines():
         with suppress(ValueError, KeyError):
             last = int(json.loads(lines[-1])["epoch"])
-    if last < int(str(line["epoch"])):
-        storage.write_from(COUNTS, size - len(tail) + whole, json.dumps(line).encode() + b"\n")
+    return last, size - len(tail) + whole

@@ -17,12 +17,17 @@ from numpy.typing import NDArray
 
 from bigjoin.errors import SourceError
 from bigjoin.ingest.columns import cast, common_type, id_type
-from bigjoin.ingest.table import edge_columns
+from bigjoin.streaming.update_columns import BY_NAME, UpdateColumns
 
-OP_COLUMN = "op"
 RELATION_COLUMN = "relation"
-_INSERT_SIGNS = ("+", "insert", "1", "+1")
-_DELETE_SIGNS = ("-", "delete", "-1")
+DELETE, INSERT, REPLACE = 0, 1, 2
+"""What an update does. Where no column orders updates, deletions apply first and replacements last."""
+SIGNS = (("-", "delete", "-1"), ("+", "insert", "1", "+1"), ("=", "replace", "update"))
+"""How each of these is written."""
+SIGNS_EXPECTED = "it says + or -, insert or delete, 1 or -1, or = to replace properties"
+
+WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
+"""How integers print: 7 and 007 stay two ids."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +36,14 @@ class Updates:
 
     src: pa.ChunkedArray
     dst: pa.ChunkedArray
-    insert: NDArray[np.bool_]
+    ops: NDArray[np.int8]
     properties: pa.Table
     """The further columns. If there are none, Arrow loses the number of rows: use `len` of the updates."""
     ordered: bool
     """Whether a column gave the order; otherwise deletions come first."""
 
     def __len__(self) -> int:
-        return len(self.insert)
+        return len(self.ops)
 
 
 @dataclass
@@ -48,6 +53,8 @@ class Fate:
     updates: int = 0
     inserted: int = 0
     deleted: int = 0
+    replaced: int = 0
+    """Edges and vertices whose properties were replaced."""
     present: int = 0
     """Insertions of something that was there already."""
     absent: int = 0
@@ -62,6 +69,8 @@ class Fate:
     """Events that left the window."""
     vertices: int = 0
     """Ids that appeared for the first time."""
+    bad: int = 0
+    """Rows that could not be read, and were left out."""
 
     def add(self, other: Fate) -> None:
         """Add the figures of other updates."""
@@ -70,34 +79,39 @@ class Fate:
 
 
 def read_updates(
-    table: pa.Table, ids: pa.DataType, source: str, *, order: str | None = None, kept: Collection[str] = ()
+    table: pa.Table,
+    ids: pa.DataType,
+    source: str,
+    *,
+    order: str | None = None,
+    kept: Collection[str] = (),
+    columns: UpdateColumns = BY_NAME,
 ) -> Updates:
-    """Return the updates of a table with columns src, dst and op; raise SourceError if it is malformed.
+    """Return the updates of a table with columns src, dst and perhaps op; raise SourceError if it is malformed.
 
-    The column that orders them counts as a property of edges only if it is among `kept`.
+    The column that orders them counts as a property of edges only if it is among `kept`. `columns` may name the others.
     """
     names = table.column_names
-    if len(set(names)) < len(names):
-        raise SourceError(f"{source} has two columns of one name: {', '.join(names)}")
-    ends = edge_columns(names)
-    op = next((name for name in names if name.lower() == OP_COLUMN), None)
-    if ends is None or op is None:
-        missing = "columns src and dst" if ends is None else f"column {OP_COLUMN!r}, + for an insertion and - for a deletion"
-        raise SourceError(f"{source} has no {missing}; its columns are: {', '.join(names) or 'none'}")
+    found = columns.find(names, source, kept)
+    ends, op = found.ends, found.op
     if order is not None and order not in names:
         raise SourceError(f"{source} has no column {order!r} to order updates by; its columns are: {', '.join(names)}")
     src, dst = (_as_ids(table[name], ids, name, source) for name in ends)
-    insert = _are_insertions(table[op], op, source)
+    ops = np.full(len(table), INSERT, np.int8) if op is None else _operations(table[op], op, source)
     further = table.select([name for name in names if name not in (*ends, op) and (name != order or name in kept)])
-    ranks: NDArray[Any] = insert
+    ranks: NDArray[Any] = ops
     if order is not None and len(table):
         if table[order].null_count:
             raise SourceError(f"column {order!r} of {source}, which orders updates, is NULL in some rows")
-        ranks = pc.rank(table[order].combine_chunks(), tiebreaker="dense").to_numpy()
+        if pa.types.is_nested(table.schema.field(order).type):
+            raise SourceError(f"column {order!r} of {source} is {table.schema.field(order).type}, which has no order")
+        places = table[order].combine_chunks()
+        places = places.dictionary_decode() if pa.types.is_dictionary(places.type) else places
+        ranks = pc.rank(places, tiebreaker="dense").to_numpy()
     sequence = np.argsort(ranks, kind="stable")
     if (np.diff(sequence) != 1).any():
         src, dst, further = (columns.take(pa.array(sequence)) for columns in (src, dst, further))
-    return Updates(src, dst, insert[sequence], further, order is not None)
+    return Updates(src, dst, ops[sequence], further, order is not None)
 
 
 def _as_ids(column: pa.ChunkedArray, ids: pa.DataType, name: str, source: str) -> pa.ChunkedArray:
@@ -105,32 +119,55 @@ def _as_ids(column: pa.ChunkedArray, ids: pa.DataType, name: str, source: str) -
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise SourceError(f"column {name!r} of {source} is NULL in row {row + 1}: an edge has two ends")
-    kind = id_type(column.type, name, source) if column.type != pa.null() else ids
-    spelled = pa.types.is_string(kind) and not pa.types.is_integer(ids)
-    both_text = pa.types.is_string(ids) and pa.types.is_integer(kind)
-    if not (spelled or both_text or common_type(kind, ids) is not None):
-        raise SourceError(f"column {name!r} of {source} is {column.type}, and the ids of the graph are {ids}: cast it")
-    chunks = [cast(chunk, kind, column=name, source=source) for chunk in column.chunks]  # like the ids of a new graph
-    return pa.chunked_array([cast(chunk, ids, column=name, source=source) for chunk in chunks], ids)
+    kind = id_kind(column.type, ids, name, source)
+    return pa.chunked_array([read_ids(chunk, kind, ids, name, source) for chunk in column.chunks], ids)
 
 
-def _are_insertions(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.bool_]:
-    """Tell for each update whether it is an insertion."""
-    expected = "it says + or -, insert or delete, 1 or -1"
+def id_kind(kind: pa.DataType, ids: pa.DataType, name: str, source: str) -> pa.DataType:
+    """Return the type that a column's values have as ids of a new graph; refuse one whose values cannot be `ids`."""
+    becomes = id_type(kind, name, source) if kind != pa.null() else ids
+    as_text = pa.types.is_string(ids) and pa.types.is_integer(becomes)
+    if not (pa.types.is_string(becomes) or as_text or common_type(becomes, ids) is not None):
+        raise SourceError(f"column {name!r} of {source} is {kind}, and the ids of the graph are {ids}: cast it")
+    return becomes
+
+
+def read_ids(values: pa.Array, kind: pa.DataType, ids: pa.DataType, name: str, source: str) -> pa.Array:
+    """Return values as ids, by way of the type that they have as ids of a new graph."""
+    values = cast(values, kind, column=name, source=source)
+    spelled = pa.types.is_string(kind) and pa.types.is_integer(ids)
+    if spelled and pc.all(pc.match_substring_regex(values, WHOLE_NUMBER)).as_py() is False:
+        raise SourceError(f"column {name!r} of {source} is {kind}, and the ids of the graph are {ids}: cast it")
+    return cast(values, ids, column=name, source=source)
+
+
+def _operations(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.int8]:
+    """Return what each update does."""
+    check_sign_type(column.type, name, source)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if pa.types.is_integer(column.type) or pa.types.is_null(column.type):  # a file with no rows has columns of no type
+    if not pa.types.is_large_string(column.type):
         column = column.cast(pa.string())
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        raise SourceError(f"column {name!r} of {source} is {column.type}; {expected}")
-    spelled = pc.utf8_lower(pc.utf8_trim_whitespace(column))
-    inserts, deletes = (
-        pc.is_in(spelled, value_set=pa.array(signs, column.type)).to_numpy() for signs in (_INSERT_SIGNS, _DELETE_SIGNS)
-    )
-    if not (inserts | deletes).all():
-        row = int(np.flatnonzero(~(inserts | deletes))[0])
-        raise SourceError(f"column {name!r} of {source} is {column[row].as_py()!r} in row {row + 1}; {expected}")
-    return np.asarray(inserts)
+    written = pc.unique(column)
+    spelled = pc.utf8_lower(pc.utf8_trim_whitespace(written))
+    meant = np.full(len(written), -1, np.int8)
+    for op, signs in enumerate(SIGNS):
+        meant[pc.is_in(spelled, value_set=pa.array(signs, column.type)).to_numpy(zero_copy_only=False)] = op
+    if len(meant) == 1 and meant[0] >= 0:
+        return np.full(len(column), meant[0])
+    ops = meant[pc.index_in(column, value_set=written).to_numpy()]
+    if (ops < 0).any():
+        row = int(np.flatnonzero(ops < 0)[0])
+        raise SourceError(f"column {name!r} of {source} is {column[row].as_py()!r} in row {row + 1}; {SIGNS_EXPECTED}")
+    return np.asarray(ops, np.int8)
+
+
+def check_sign_type(kind: pa.DataType, name: str, source: str) -> None:
+    """Refuse a column of operations of a type that cannot say them; one of no type is that of a file without rows."""
+    said = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_text = pa.types.is_string(said) or pa.types.is_large_string(said)
+    if not (is_text or pa.types.is_integer(said) or pa.types.is_null(said)):
+        raise SourceError(f"column {name!r} of {source} is {kind}; {SIGNS_EXPECTED}")
 
 
 def normalise_pairs(

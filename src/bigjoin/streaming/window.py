@@ -81,6 +81,11 @@ class Window:
             return np.zeros(len(times), np.bool_)
         return np.asarray(times <= self.next_clock - self.length)
 
+    @property
+    def expiring(self) -> NDArray[np.int64]:
+        """The numbers of the rows that leave the window in the epoch whose latest insertion was noted."""
+        return np.asarray(self.rows[2, : int(self._is_old(self.times).sum())])
+
     def slide(self, deleted: NDArray[np.int64], given: pa.Table, inserted: EventRows) -> EventRows:
         """Take the rows that an epoch inserts, and return those that expire, except for the deleted ones (by number)."""
         old = int(self._is_old(self.times).sum())  # they are sorted

@@ -179,9 +179,8 @@ def test_it_reads_while_epochs_are_committed(tmp_path, cheaply, monkeypatch):
     def look() -> None:
         while not done.is_set():
             try:
-                found = status_of(
-                    tmp_path / "index", tmp_path / "out" if len(seen) % 2 and (tmp_path / "out").exists() else None
-                )
+                begun = (tmp_path / "out" / "_bigjoin.json").exists()
+                found = status_of(tmp_path / "index", tmp_path / "out" if len(seen) % 2 and begun else None)
             except BaseException as error:
                 failures.append(error)
                 raise

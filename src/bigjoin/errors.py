@@ -193,6 +193,11 @@ def reason(error: OSError) -> str:
     return f"{words}: {error.filename}" if error.filename else words
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of another library, or its kind if it has none."""
+    return shown((str(error).strip().splitlines() or [type(error).__name__])[0])
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return `did you mean 'x'?` with the known word that is most similar to `word`, if there is a similar one."""
     by_case = {name.casefold(): name for name in known}

@@ -35,6 +35,9 @@ from bigjoin.query.query import Query
 from bigjoin.query.statement import Statement
 from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.failures import with_plain_errors
+from bigjoin.spark.store_options import place_with_options
+from bigjoin.storage import Place
+from bigjoin.storage.place import place_like
 from bigjoin.storage.scratch import scratch_directory
 from bigjoin.verbs import Verbs
 
@@ -164,20 +167,28 @@ class Graph(Verbs):
 
     @classmethod
     def open(
-        cls, path: str | Path, *, epoch: int | None = None, verify: bool = True, spark: SparkSession | None = None
+        cls,
+        path: str | Place,
+        *,
+        epoch: int | None = None,
+        verify: bool = True,
+        spark: SparkSession | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> Graph:
         """Open an index that `build_index` or `bigjoin index` has built, at its current version or after an earlier epoch.
 
         Args:
-            path: The directory of the index.
+            path: The directory of the index, or its URL on a store, such as `s3://bucket/graph.index`.
             epoch: One of the last epochs, if the index was watched with `keep_epochs`: the graph is opened as it was after
                 that epoch, and cannot be changed.
             verify: Whether to check the files that a query reads, once on each machine, and to refuse damaged ones. Unchecked
                 files that are damaged may give wrong answers or crash the process.
             spark: The session that runs queries, as for `Graph`.
+            storage_options: What fsspec needs to open the store, such as credentials, if it does not find that by itself. It
+                travels to Spark's tasks, and is never written or shown.
         """
         check_numbers(epoch=epoch)
-        index = Index.open(Path(path).absolute(), verify=verify, epoch=epoch)
+        index = Index.open(place_with_options(path, storage_options, spark).absolute(), verify=verify, epoch=epoch)
         if VERTEX not in index.manifest.domains:
             raise IndexFormatError(f"the index {path} is not that of a graph: it has no domain {VERTEX!r}")
         if any(entry.definition is not None for entry in index.manifest.relations.values()):
@@ -435,7 +446,7 @@ class Graph(Verbs):
         self.flush()
         initial = partial(self._counted, spark=lambda: self.spark)
         path, verify = self.index.path.absolute(), self.index.verifies
-        return Replay(path, watched, Path(output).absolute(), first, initial, verify).run()
+        return Replay(path, watched, place_like(output, path).absolute(), first, initial, verify).run()
 
     @with_plain_errors()
     def flush(self) -> None:
@@ -453,7 +464,7 @@ class Graph(Verbs):
         updates: DataFrame | Watchable,
         *,
         by: str | Sequence[str] | None = None,
-        output: str | Path | None = None,
+        output: str | Place | None = None,
         function: Observer | None = None,
         checkpoint: str | None = None,
         order: str | None = None,
@@ -525,7 +536,7 @@ class Graph(Verbs):
         check_numbers(workers=workers, batch_size=batch_size)
         check_on_bad_row(on_bad_row, has_output=output is not None)
         watched = watchable(asked, flags, listing=output is not None or function is not None, by=by)
-        folder = None if output is None else Path(output).absolute()
+        folder = None if output is None else place_like(output, self.index.path).absolute()
         where = checkpoint or (f"{self.index.path}.checkpoint" if folder is None else f"{folder}/_checkpoint")
         self.index = Index.open(self.index.path, verify=self.index.verifies)
         if not adopt:
@@ -603,7 +614,7 @@ class Graph(Verbs):
     @property
     def _state(self) -> str:
         """What else there is to say of the graph."""
-        return "" if self.index.path.exists() else "; closed"
+        return "; closed" if self.index.is_gone else ""
 
 
 def monitor_of(
@@ -611,7 +622,7 @@ def monitor_of(
     watched: Mapping[str, Watched],
     run: RunOptions,
     *,
-    output: Path | None = None,
+    output: Place | None = None,
     order: str | None = None,
     key: str | None = None,
     window: Window | None = None,

@@ -15,7 +15,6 @@ from bigjoin.defaults import MAX_SHARDS, PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError, warn_of_reading
 from bigjoin.index.directory import EDGE, Index
 from bigjoin.index.manifest_entries import RELATION_NAME, Manifest, check_name
-from bigjoin.index.manifest_file import is_index
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.writer import verify, writing
 from bigjoin.ingest.build import Blueprint, GraphRelation, build
@@ -29,14 +28,16 @@ from bigjoin.ingest.table import EDGES, VERTICES, Kind, Table, warn_left_out
 from bigjoin.languages import parse
 from bigjoin.materialize import check_queries, definitions, store
 from bigjoin.notebook import with_progress
-from bigjoin.paths import check_local, check_regular, is_remote
+from bigjoin.paths import check_regular
 from bigjoin.query.query import Query
 from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.session import common_directory
 from bigjoin.spark.sources import Session, TableLike, column_names, no_session, read_rows, session_of
+from bigjoin.spark.store_options import index_at, place_with_options
 from bigjoin.spark.tasks import runner
+from bigjoin.storage import Place
 from bigjoin.storage.scratch import scratch_directory
 from bigjoin.streaming.compaction import without_runs
 
@@ -54,7 +55,7 @@ MAX_ROWS_INDEXED_HERE = 6_000_000
 @with_progress("building an index", progress="stage", share="share")
 def build_index(
     edges: TableLike | Mapping[str, TableLike],
-    path: str | Path,
+    path: str | Place,
     *,
     vertices: TableLike | None = None,
     directed: bool | None = None,
@@ -74,10 +75,11 @@ def build_index(
     materialized: Mapping[str, str | Query] | None = None,
     part_size: int = PART_SIZE,
     spark: Session = None,
+    storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] = lambda _: None,
     share: Callable[[float], None] | None = None,
 ) -> Index:
-    """Build an index of a graph in a directory, where it stays, and return it.
+    """Build an index of a graph in a directory or on a store, where it stays, and return it.
 
     Open the index with `Graph.open`. If the directory already has an index, it is replaced once the new one is complete.
 
@@ -92,7 +94,7 @@ def build_index(
     Args:
         edges: The edges, as for `Graph`: one table, whose relation is called `edge`, or a mapping of names to tables. Or the
             path of an index, to write that index again with other `shards` or as undirected.
-        path: The directory for the index.
+        path: The directory for the index, or its URL on a store, such as `s3://bucket/graph.index`.
         vertices: A table of vertices. The column `id` has their ids; further columns become properties.
         directed: Whether edges have a direction, as for `Graph`.
         shards: The number of workers to divide the lists among; by default 1.
@@ -111,12 +113,12 @@ def build_index(
         materialized: Queries whose results to store, by the names of the relations that they become.
         part_size: Roughly how many rows a task holds at once. If it is smaller than usual, edges are never all in memory.
         spark: The session that builds large indices.
+        storage_options: What fsspec needs to open the store, as for `Graph.open`.
         progress: A function to call with the name of each stage.
         share: A function to call now and then with the share of a stage that is done.
     """
     said = ReadingOptions(src, dst, id, columns, header, delimiter, encoding)
-    check_local(path, "an index is written")
-    path = Path(path)
+    path = place_with_options(path, storage_options, None if callable(spark) else spark)
     if shards is not None and not 1 <= shards <= MAX_SHARDS:
         raise BigjoinError(f"shards is {shards}; it must be at least 1, and at most {MAX_SHARDS:,}")
     if part_size < 1:
@@ -133,10 +135,12 @@ def build_index(
 
     if isinstance(edges, (str, Path)):
         check_regular(edges)
-    if isinstance(edges, (str, Path)) and not is_remote(str(edges)) and is_index(Path(edges)):
+    if (isinstance(edges, str | Path) or hasattr(edges, "storage_options")) and (
+        source := index_at(edges, storage_options)
+    ) is not None:
         if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, labels, types)) or said != JUDGED:
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
-        index = without_runs(Index.open(edges))
+        index = without_runs(Index.open(source))
         progress("verifying")  # the copy of a damaged index would have new checksums
         verify(index)
         run, was_directed = run_for(index, spark, share), _is_directed(index)
@@ -147,7 +151,7 @@ def build_index(
         def copied(folder: Path) -> Manifest:
             dealt = shards or index.shards
             manifest = copy(index, folder, run, directed=was_directed and same, shards=dealt, part=part_size, progress=progress)
-            return _following(manifest, index.manifest, same) if path.resolve() == Path(edges).resolve() else manifest
+            return _following(manifest, index.manifest, same) if path.resolve() == source.resolve() else manifest
 
         return commit(copied, run)
     progress("looking at the source")

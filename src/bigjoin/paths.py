@@ -33,9 +33,11 @@ def shown_name(source: str) -> str:
     return source.shown if isinstance(source, NamedPath) else source
 
 
-def shown_path(path: Path) -> str:
-    """Return a path as it is seen from the current folder, if that holds it."""
+def shown_path(path: object) -> str:
+    """Return a path as it is seen from the current folder, if that holds it; a URL as it is."""
     here = Path.cwd()
+    if not isinstance(path, Path):
+        return str(path)
     return str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else str(path)
 
 

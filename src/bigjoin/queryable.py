@@ -232,7 +232,7 @@ class Queryable(metaclass=ShowsPublicNames):
         check_strategy(strategy, factorized=factorized)
         check_numbers(workers=workers, batch_size=batch_size, limit=limit)
         index = self._index_for(query)
-        if not index.path.exists():
+        if index.is_gone:
             raise BigjoinError("this graph is closed, and its index is gone; make it again")
         parts = meaning(with_members_as_seeds(query, index.statistics), index.statistics)
         indices = [overlaid(index, part) for part in parts]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from bigjoin.query.read import Read, View
 from bigjoin.query.statistics import VERTEX as VERTEX
 from bigjoin.query.statistics import Statistics
 from bigjoin.query.terms import Constant
+from bigjoin.storage import Place, is_on_store
 
 EDGE = "edge"
 """The relation of a graph that has only one."""
@@ -75,6 +75,11 @@ class Index(IndexFiles):
         """Keep files in memory that will be on disk."""
         for name in names:
             self.file(name)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its folder was removed; on a store, that is not asked."""
+        return not is_on_store(self.path) and not self.path.exists()
 
     @property
     def identity(self) -> str:
@@ -229,7 +234,7 @@ def padded(column: pa.ChunkedArray, missing: int) -> pa.ChunkedArray:
     return column if missing <= 0 else pa.chunked_array([*column.chunks, pa.nulls(missing, column.type)])
 
 
-_mapped: dict[tuple[Path, str, bool, bool], Index] = {}
+_mapped: dict[tuple[Place, str, bool, bool], Index] = {}
 """The indices that tasks in this process have read, the latest last.
 
 Spark sends the index with every job but keeps its Python processes, and to map and verify an index again would take longer
@@ -237,9 +242,9 @@ than a small task. Indices never change, so one that is found here by path and i
 """
 
 
-def _received(path: Path, manifest: Manifest, verifies: bool, held: Mapping[str, bytes]) -> Index:
+def _received(path: Place, manifest: Manifest, verifies: bool, held: Mapping[str, bytes]) -> Index:
     """Return the index that has travelled to a task."""
-    if not path.exists():
+    if not is_on_store(path) and not path.exists():
         raise IndexFormatError(f"there is no index {path} any more: the graph was closed, or its folder removed; make it again")
     key = (path, manifest.identity, bool(manifest.runs), verifies)
     _mapped[key] = _mapped.pop(key) if key in _mapped else Index(path, manifest, verifies, held=held)

@@ -8,6 +8,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Protocol
 
+from bigjoin.index.manifest_entries import Manifest
+from bigjoin.storage import Storage
+
 
 class EpochFiles(Protocol):
     """The files of an epoch that is not committed yet."""
@@ -25,10 +28,10 @@ class EpochFiles(Protocol):
 
 
 class FilesInFolder:
-    """Files in the folder of a build."""
+    """Files in the folder of a build; on a store, they are put there at once, as tasks read them before the commit."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, storage: Storage, folder: Path) -> None:
+        self.storage, self.folder = storage, folder
         self.held: dict[str, bytes] = {}
 
     def name(self, file: str) -> str:
@@ -38,6 +41,14 @@ class FilesInFolder:
     def open(self, file: str) -> Iterator[IO[bytes]]:
         with (self.folder / file).open("wb") as sink:
             yield sink
+        if self.storage.is_store:
+            self.storage.sync(self.name(file))
+            self.storage.keep(self.name(file))
+
+    def drop_unused(self, manifest: Manifest) -> None:
+        """Remove the files that a manifest does not name, since they were merged into others."""
+        for name in {self.name(file) for file in self.storage.list(self.folder.name)} - set(manifest.named_files()):
+            self.storage.remove(name)
 
 
 class FilesForLog:

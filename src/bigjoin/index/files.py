@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bigjoin.errors import IndexFormatError
+from bigjoin.errors import IndexFormatError, reason
 from bigjoin.index.kept import manifest_at
 from bigjoin.index.manifest_entries import ColumnOrder, LevelEntry, Manifest, RelationEntry
 from bigjoin.index.manifest_file import read_manifest
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Level, Trie
-from bigjoin.storage import FileStatus, Storage, StoredFile, storage_at
+from bigjoin.storage import FileStatus, Place, Storage, StoredFile, place_of, storage_at
 from bigjoin.storage.arrays import array_in, table_in
 
 OFFSET_TYPES = ("int64",)
@@ -39,8 +38,8 @@ def held_file(content: bytes) -> StoredFile:
 class IndexFiles:
     """The files that a manifest lists, or, while a build is in progress, those that it has written so far."""
 
-    path: Path
-    """The directory."""
+    path: Place
+    """The directory, or its URL."""
     manifest: Manifest
     verifies: bool = True
     """Whether arrays are verified before anything reads them; if not, a damaged file may crash the process."""
@@ -57,30 +56,31 @@ class IndexFiles:
     _files: dict[str, StoredFile] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def open(cls, path: Path | str, *, verify: bool = True, epoch: int | None = None) -> Self:
+    def open(cls, path: Place | str, *, verify: bool = True, epoch: int | None = None) -> Self:
         """Open a directory whose files have the sizes that its manifest says; raise IndexFormatError for any other.
 
         `epoch` is one of the last epochs that are kept, if it is not the last.
         """
-        path = Path(path)
+        path = place_of(path)
         manifest = read_manifest(path)
         if epoch is None or epoch == manifest.epoch:
             return cls.of(path, manifest, verify=verify)
         return cls.of(path, manifest_at(path, epoch), verify=verify, is_past=True)
 
     @classmethod
-    def of(cls, path: Path, manifest: Manifest, *, verify: bool = True, is_past: bool = False) -> Self:
+    def of(cls, path: Place, manifest: Manifest, *, verify: bool = True, is_past: bool = False) -> Self:
         """Open a version of a directory; raise IndexFormatError if its files do not have the sizes that its manifest says."""
         index = cls(path, manifest, verify, is_past)
-        for name, entry in index.manifest.files.items():
-            if entry.offset is not None:  # the log was read with the manifest
-                continue
-            try:
-                size = index.storage.status(name).bytes
-            except OSError:
-                raise index.damaged(f"{name} is missing") from None
-            if size != entry.bytes:
-                raise index.damaged(f"{name} has {size} bytes instead of {entry.bytes}")
+        files = {name: entry for name, entry in manifest.files.items() if entry.offset is None}  # the log was read already
+        try:
+            found = index.storage.sizes(set(files))
+        except OSError as error:
+            raise IndexFormatError(f"the index {path} cannot be read: {reason(error)}") from None
+        for name, entry in files.items():
+            if name not in found:
+                raise index.damaged(f"{name} is missing")
+            if found[name] != entry.bytes:
+                raise index.damaged(f"{name} has {found[name]} bytes instead of {entry.bytes}")
         return index
 
     @cached_property
@@ -120,17 +120,20 @@ class IndexFiles:
                 self._files[name] = replace(log, content=log.content[entry.offset : entry.offset + entry.bytes])
                 return self._files[name]
             try:
-                self._files[name] = self.storage.map(name)
+                self._files[name] = self.storage.map(name, None if entry is None else entry.checksum)
             except FileNotFoundError:
                 raise self.gone(name) from None
             except OSError as error:
+                if self.storage.is_store:
+                    raise IndexFormatError(f"the index {self.path} cannot be read: {reason(error)}") from None
                 raise self.damaged(f"{name} cannot be read ({error.strerror})") from None
         return self._files[name]
 
     def status(self, name: str) -> FileStatus:
         """Return the status of a file; if it is mapped, the status that it had then."""
         try:
-            return self.file(name).status if name in self._files or not self._is_file(name) else self.storage.status(name)
+            is_mapped = name in self._files or not self._is_file(name) or self.storage.is_store  # a local copy, there
+            return self.file(name).status if is_mapped else self.storage.status(name)
         except OSError:
             raise self.gone(name) from None
 

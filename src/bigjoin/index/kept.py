@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from bigjoin.errors import BigjoinError
 from bigjoin.index.manifest_entries import KeptEntry, Manifest
 from bigjoin.index.manifest_file import after_epoch, kept_manifest, version_of
+from bigjoin.storage import Place
 
 KEPT_MANIFEST = "manifest.json"
 """What an earlier manifest is called in the folder of the build that has replaced it."""
@@ -46,13 +46,13 @@ def oldest_epoch(begun: Manifest, last: int) -> int:
 class KeptVersions:
     """All versions of an index that can be read, as of one moment."""
 
-    path: Path
+    path: Place
     begun: Manifest
     last: int
     """The last epoch."""
 
     @classmethod
-    def of(cls, path: Path) -> KeptVersions:
+    def of(cls, path: Place) -> KeptVersions:
         """Read what versions an index has."""
         begun, newest, _ = version_of(path)
         return cls(path, begun, newest.epoch)
@@ -96,6 +96,6 @@ class KeptVersions:
         ]
 
 
-def manifest_at(path: Path, epoch: int) -> Manifest:
+def manifest_at(path: Place, epoch: int) -> Manifest:
     """Return the manifest of an index after one of its last epochs; raise BigjoinError if that epoch is not kept."""
     return KeptVersions.of(path).latest(epoch)

@@ -57,6 +57,11 @@ class FileEntry:
     """Where it begins in the log of epochs, if it is not a file of its own."""
 
     @property
+    def checksum(self) -> str:
+        """A text that tells its content from others."""
+        return f"{self.bytes} {self.sha256 or ' '.join(self.blocks)}"
+
+    @property
     def block_count(self) -> int:
         """How many checksums of blocks a file of this size has: at least one, but none in format version 2."""
         return 0 if self.sha256 is not None else max(1, -(-self.bytes // SEAL_BLOCK_BYTES))
@@ -337,6 +342,8 @@ class Manifest:
     """How many epochs before the last one stay readable."""
     kept: tuple[KeptEntry, ...] = ()
     """The earlier versions that these are read from, the oldest first."""
+    number: BoundedCount | None = None
+    """On a store, the number that it was committed with, by which the next commit knows that nothing came in between."""
 
     def named_files(self) -> Iterator[str]:
         """Yield the files that domains, relations and runs name, possibly some of them twice."""

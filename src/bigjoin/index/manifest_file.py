@@ -9,45 +9,68 @@ import hashlib
 import json
 import uuid
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bigjoin.errors import IndexFormatError, SourceError
+from bigjoin.errors import IndexFormatError, OutputError, SourceError, reason
 from bigjoin.index.checksums import file_entry
 from bigjoin.index.epoch_log import DamagedLogError, EpochLog, LogEnd, logged_changes, offsets_within
 from bigjoin.index.manifest_checks import check_entries
 from bigjoin.index.manifest_entries import FORMAT_VERSION, PLAIN_VERSION, KeptEntry, Manifest, PublicationEntry, is_build
 from bigjoin.index.typed_json import WrongFieldError, from_json, to_json
-from bigjoin.paths import check_local
-from bigjoin.storage import storage_at
+from bigjoin.storage import Current, Place, TakenError, is_on_store, storage_at
 
 MANIFEST = "manifest.json"
+STEM = "manifest"
 FORMAT = "bigjoin-index"
 OLDEST_VERSION = 2
 """Version 2 has SHA-256 checksums of whole files, and names one output by its path."""
 LOCK = ".lock"
 
 
-def read_manifest(path: Path) -> Manifest:
+class TakenIndexError(IndexFormatError, OutputError):
+    """Another process has committed a version of an index that this one was to be the next of."""
+
+
+def read_manifest(path: Place) -> Manifest:
     """Return the newest manifest of a directory; raise IndexFormatError that says what is wrong with it."""
     begun = manifest_without_log(path)
     return begun if begun.log is None else _newest(path, begun)[0]
 
 
-def manifest_without_log(path: Path) -> Manifest:
+def manifest_without_log(path: Place) -> Manifest:
     """Return what `manifest.json` says; the log that it names may say what has changed since."""
+    try:
+        current = _current(path)
+    except OSError as error:
+        raise IndexFormatError(f"the index {path} cannot be read: {reason(error)}") from None
+    manifest = _parsed(path, MANIFEST, current.content)
+    return replace(manifest, number=current.number) if current.number else manifest
+
+
+def _current(path: Place) -> Current:
+    """Return the content of the manifest that was committed last; raise IndexFormatError if there is none."""
     storage = storage_at(path)
-    check_local(path, "an index is opened", SourceError)
-    if not storage.is_folder():
-        raise IndexFormatError(f"there is no index at {path}")
-    if not storage.exists(MANIFEST):
-        raise IndexFormatError(f"{path} is not an index: it has no {MANIFEST}; build one with 'bigjoin index SOURCE DIR'")
-    return _parsed(path, MANIFEST, storage.read(MANIFEST))
+    try:
+        return storage.current(MANIFEST)
+    except FileNotFoundError:
+        if not storage.is_folder():
+            raise IndexFormatError(f"there is no index at {path}") from None
+        raise IndexFormatError(
+            f"{path} is not an index: it has no {MANIFEST}; build one with 'bigjoin index SOURCE DIR'"
+        ) from None
 
 
-def _parsed(path: Path, name: str, read: bytes) -> Manifest:
+def current_number(path: Place) -> int | None:
+    """Return the number of the current manifest on a store; None if there is none, or no store."""
+    try:
+        return storage_at(path).current(MANIFEST).number or None
+    except FileNotFoundError:
+        return None
+
+
+def _parsed(path: Place, name: str, read: bytes) -> Manifest:
     """Return the manifest in the content of a file; raise IndexFormatError that says what is wrong with it."""
     file = path / name
     try:
@@ -71,7 +94,7 @@ def _parsed(path: Path, name: str, read: bytes) -> Manifest:
         raise IndexFormatError(f"the index {path} is damaged: in {name}, {error}; build the index again") from None
 
 
-def kept_manifest(path: Path, entry: KeptEntry) -> Manifest:
+def kept_manifest(path: Place, entry: KeptEntry) -> Manifest:
     """Return an earlier manifest, as it was before its log; raise IndexFormatError if it is not what was kept."""
     try:
         content = storage_at(path).read(entry.manifest)
@@ -85,7 +108,7 @@ def kept_manifest(path: Path, entry: KeptEntry) -> Manifest:
     return found
 
 
-def after_epoch(path: Path, begun: Manifest, epoch: int) -> Manifest:
+def after_epoch(path: Place, begun: Manifest, epoch: int) -> Manifest:
     """Return the manifest after an epoch, given the one before the log of its time."""
     newest = begun if begun.log is None else _newest(path, begun, until=epoch)[0]
     if newest.epoch != epoch:
@@ -93,7 +116,7 @@ def after_epoch(path: Path, begun: Manifest, epoch: int) -> Manifest:
     return newest
 
 
-def _newest(path: Path, begun: Manifest, until: int | None = None) -> tuple[Manifest, EpochLog]:
+def _newest(path: Place, begun: Manifest, until: int | None = None) -> tuple[Manifest, EpochLog]:
     """Return the manifest after the last epoch in a log, or after an earlier one, and the log's end."""
     assert begun.log is not None
     storage = storage_at(path)
@@ -111,7 +134,7 @@ def _newest(path: Path, begun: Manifest, until: int | None = None) -> tuple[Mani
     return newest, EpochLog(storage, begun.log, found.end)
 
 
-def version_of(path: Path) -> tuple[Manifest, Manifest, LogEnd | None]:
+def version_of(path: Place) -> tuple[Manifest, Manifest, LogEnd | None]:
     """Return the manifest of a directory before and after its log, and where that ends, if there is one."""
     begun = manifest_without_log(path)
     if begun.log is None:
@@ -120,13 +143,13 @@ def version_of(path: Path) -> tuple[Manifest, Manifest, LogEnd | None]:
     return begun, newest, log.end
 
 
-def log_of(path: Path) -> EpochLog | None:
+def log_of(path: Place) -> EpochLog | None:
     """Return the log of an index, ready for the next epoch, if it has one; the caller holds the lock."""
     begun = manifest_without_log(path)
     return None if begun.log is None else _newest(path, begun)[1]
 
 
-def commit_publications(path: Path, publications: tuple[PublicationEntry, ...]) -> None:
+def commit_publications(path: Place, publications: tuple[PublicationEntry, ...]) -> None:
     """Make a list of publications that of the newest manifest; the caller holds the lock."""
     begun, identity = manifest_without_log(path), uuid.uuid4().hex[:12]  # by which others see that there is something new
     if begun.log is None:
@@ -137,13 +160,16 @@ def commit_publications(path: Path, publications: tuple[PublicationEntry, ...]) 
     log.write()
 
 
-def replace_manifest(path: Path, manifest: Manifest) -> None:
+def replace_manifest(path: Place, manifest: Manifest) -> None:
     """Make a manifest, with a checksum of itself, the one of its directory: this is a commit."""
     version = FORMAT_VERSION if manifest.keep_epochs or manifest.kept else PLAIN_VERSION
-    content = to_json(replace(manifest, version=version))
+    content = to_json(replace(manifest, version=version, number=None))
     _manifest(content)  # nothing is committed that could not be opened
     envelope = {"format": FORMAT, **content, "sha256": _digest(content)}
-    storage_at(path).publish(MANIFEST, json.dumps(envelope, indent=1).encode())
+    try:
+        storage_at(path).commit(MANIFEST, json.dumps(envelope, indent=1).encode(), after=manifest.number or 0)
+    except TakenError:
+        raise TakenIndexError(f"another process has written the index {path} meanwhile: open it again") from None
 
 
 def _manifest(content: dict[str, Any]) -> Manifest:
@@ -162,30 +188,34 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def is_index(path: Path) -> bool:
+def is_index(path: Place) -> bool:
     """Tell whether a directory holds one of our manifests, even a damaged one."""
     try:
-        manifest = json.loads(storage_at(path).read(MANIFEST))
+        manifest = json.loads(storage_at(path).current(MANIFEST).content)
     except (ValueError, RecursionError):
         return has_only_builds(path)  # truncated or foreign: the other files tell which
-    except (OSError, IndexFormatError):
+    except FileNotFoundError:
+        return False
+    except (OSError, IndexFormatError) as error:
+        if isinstance(error, OSError) and is_on_store(path):  # it may hold one, and the store does not answer
+            raise SourceError(f"{path} cannot be read: {reason(error)}") from None
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
 
-def check_target(path: Path) -> None:
+def check_target(path: Place) -> None:
     """Raise IndexFormatError if a directory holds something other than an index."""
     if not is_vacant(path) and not is_index(path):
         raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
 
 
-def is_vacant(path: Path) -> bool:
+def is_vacant(path: Place) -> bool:
     """Tell whether there is nothing at a path but what a killed first build may have left."""
     storage = storage_at(path)
     return not storage.exists("") or (not storage.exists(MANIFEST) and has_only_builds(path))
 
 
-def has_only_builds(path: Path) -> bool:
+def has_only_builds(path: Place) -> bool:
     """Tell whether a directory holds nothing but files of ours, committed or not."""
-    storage, ours = storage_at(path), (f".{MANIFEST}", LOCK, MANIFEST)
+    storage, ours = storage_at(path), (f".{MANIFEST}", LOCK, MANIFEST, f".{STEM}-", f"{STEM}-")
     return storage.is_folder() and all(is_build(name) or name.startswith(ours) for name in storage.list())

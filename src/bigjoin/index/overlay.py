@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from bigjoin.index.directory import Index
 from bigjoin.index.trie import Codes, Trie, sparse_trie
 from bigjoin.query.read import Read
 from bigjoin.query.statistics import RelationStatistics, Statistics
+from bigjoin.storage import Place
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Overlay:
         return seen.hexdigest()
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Place:
         return self.base.path
 
     @property

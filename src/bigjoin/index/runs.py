@@ -165,13 +165,6 @@ def merge_runs(index: Index, files: EpochFiles, *, count: int) -> Manifest:
     return replace(manifest, runs=(*kept, merged), domains=domains)
 
 
-def drop_unused(folder: Path, manifest: Manifest) -> None:
-    """Remove the files of a folder that a manifest does not name, since they were merged into others."""
-    files = {f"{folder.name}/{file.name}": file for file in folder.iterdir()}
-    for name in files.keys() - set(manifest.named_files()):
-        files[name].unlink()
-
-
 def to_merge(sizes: Sequence[int], *, least: int = 1) -> int:
     """Return how many of the last runs, but at least some, become one, given the tuples of each; 1 leaves them as they are."""
     if not sizes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 
 from bigjoin.index.directory import Index
 from bigjoin.index.runs import read_deltas
 from bigjoin.index.versions import Versions, versions_of
+from bigjoin.storage import Place
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class VersionCache:
     """
 
     def __init__(self) -> None:
-        self._epochs: dict[Path, BegunEpoch] = {}
+        self._epochs: dict[Place, BegunEpoch] = {}
         self._lock = Lock()
 
     def begun(self, index: Index) -> Versions:

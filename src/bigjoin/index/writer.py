@@ -13,30 +13,44 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from math import inf
-from pathlib import Path
 
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.checksums import file_entry
 from bigjoin.index.directory import VERTEX, Index
 from bigjoin.index.kept import KEPT_MANIFEST, KeptVersions, needed_by, still_needed
 from bigjoin.index.manifest_entries import BUILD_PREFIX, FileEntry, KeptEntry, Manifest, SupersededEntry, is_build
-from bigjoin.index.manifest_file import LOCK, MANIFEST, check_target, manifest_without_log, read_manifest, replace_manifest
+from bigjoin.index.manifest_file import (
+    LOCK,
+    MANIFEST,
+    STEM,
+    check_target,
+    current_number,
+    manifest_without_log,
+    read_manifest,
+    replace_manifest,
+)
 from bigjoin.index.stage_runner import StageRunner, in_threads
 from bigjoin.index.trust import note_sealed, verify_all, verify_degrees
 from bigjoin.index.versions import versions_of
-from bigjoin.storage import LockHeldError, Storage, storage_at
+from bigjoin.storage import LockHeldError, Place, Storage, storage_at
 
 MAX_BYTES_SEALED_HERE = 1 << 30
 """Larger builds are sealed by the runner that executed their stages."""
 RETENTION_SECONDS = 3600.0
 """How long a superseded version stays for those who still read it."""
+ABANDONED_SECONDS = 86_400.0
+"""On a store, where nobody holds a lock, a build that was not committed for so long is taken to be abandoned."""
+EARLIER_MANIFESTS = 64
+"""How many earlier manifests a store keeps, for readers who have just found out which is the last."""
 
 
 class Writer:
     """One build: a folder to write into, and `commit`, which makes the build the index."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self.path, self.storage = path, storage_at(path)
+        self.after = current_number(path) if self.storage.is_store else None
+        """On a store, the number of the version that was the last when the build began."""
         self.identity = uuid.uuid4().hex[:12]
         self.folder = self.storage.create_folder(f"{BUILD_PREFIX}{self.identity}")
 
@@ -67,8 +81,12 @@ class Writer:
         self.storage.sync(name)
         self.storage.sync()  # the name of the folder: the manifest could reach the disk without it
         sealed: dict[str, FileEntry] = dict(zip(files, seals, strict=True))
+        for file, entry in sealed.items():
+            self.storage.keep(file, entry.checksum)
+        self.storage.release(name)
         committed = replace(
             manifest,
+            number=self.after if manifest.number is None else manifest.number,
             origin=manifest.origin or self.identity,
             identity=self.identity,
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -93,7 +111,7 @@ class Writer:
         if begun.log is not None:
             self.storage.sync(begun.log)  # perhaps nobody did
         name = f"{self.folder.name}/{KEPT_MANIFEST}"
-        self.storage.write_from(name, 0, self.storage.read(MANIFEST))
+        self.storage.write_from(name, 0, self.storage.current(MANIFEST).content)
         folders = tuple(sorted({*begun.folders, self.folder.name}))
         entry = KeptEntry(name, Seal(self.storage)(name), (begun.epoch, last), folders)
         return still_needed((*begun.kept, entry), manifest.keep_epochs, next_epoch=manifest.epoch, last=manifest.epoch)
@@ -119,7 +137,7 @@ class Seal:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Writer]:
+def writing(path: Place) -> Iterator[Writer]:
     """Lock a directory and yield its writer; a build that fails leaves nothing behind."""
     storage = storage_at(path)
     check_target(path)
@@ -131,13 +149,13 @@ def writing(path: Path) -> Iterator[Writer]:
             with building(path) as writer:
                 yield writer
         except BaseException:
-            if is_new and not storage.exists(MANIFEST):
+            if is_new and not storage.is_store and not storage.exists(MANIFEST):
                 storage.remove("")
             raise
 
 
 @contextmanager
-def building(path: Path) -> Iterator[Writer]:
+def building(path: Place) -> Iterator[Writer]:
     """Yield a writer to a caller who holds the lock; a build that fails leaves nothing behind."""
     writer = None
     try:
@@ -152,7 +170,7 @@ def building(path: Path) -> Iterator[Writer]:
 
 
 @contextmanager
-def locked(path: Path, *, patience: float = 0.0) -> Iterator[None]:
+def locked(path: Place, *, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock of a directory; raise IndexFormatError if another process holds it for longer than `patience` seconds."""
     with ExitStack() as held:
         try:
@@ -165,7 +183,7 @@ def locked(path: Path, *, patience: float = 0.0) -> Iterator[None]:
         yield
 
 
-def vacuum(path: Path) -> int:
+def vacuum(path: Place) -> int:
     """Remove every file that the current version does not need, and return how many bytes that freed."""
     read_manifest(path)
     with locked(path):
@@ -175,7 +193,7 @@ def vacuum(path: Path) -> int:
         return remove_old(path, retention=0.0, last=newest.epoch)
 
 
-def remove_old(path: Path, *, retention: float = RETENTION_SECONDS, last: int | None = None) -> int:
+def remove_old(path: Place, *, retention: float = RETENTION_SECONDS, last: int | None = None) -> int:
     """Remove what killed builds have left, and superseded versions that have expired; the caller holds the lock.
 
     `last` is the last epoch, if earlier ones are to be given up that are kept until the manifest is replaced.
@@ -184,7 +202,7 @@ def remove_old(path: Path, *, retention: float = RETENTION_SECONDS, last: int | 
     return sum(storage.remove(name) for name in _not_needed(path, retention, last))
 
 
-def freeable(path: Path, *, builds: bool = True) -> int:
+def freeable(path: Place, *, builds: bool = True) -> int:
     """Return how many bytes a vacuum would free now, without or with folders that no version names: builds in progress.
 
     It needs no lock: what others remove meanwhile counts or does not.
@@ -194,21 +212,23 @@ def freeable(path: Path, *, builds: bool = True) -> int:
     return sum(storage.size(name) for name in _not_needed(path, 0.0, last) if builds or name in named)
 
 
-def _not_needed(path: Path, retention: float, last: int | None = None) -> list[str]:
+def _not_needed(path: Place, retention: float, last: int | None = None) -> list[str]:
     """Return the files and folders that no version needs, or none that is younger than `retention` seconds."""
     storage, now = storage_at(path), time.time()
     kept_until = _folders(path, retention, last)
     if not kept_until and storage.exists(MANIFEST):
         return []  # the manifest cannot be read, so nobody knows what it needs
-    found = []
+    found = storage.earlier(MANIFEST)[:-EARLIER_MANIFESTS]
     for name, status in storage.list().items():
-        is_draft = name.startswith(f".{MANIFEST}.") and status.kind != "folder"
+        is_draft = name.startswith((f".{MANIFEST}.", f".{STEM}-")) and status.kind != "folder"
         if is_draft or (is_build(name) and kept_until.get(name, 0.0) <= now):
+            if storage.is_store and name not in kept_until and storage.age(name) < ABANDONED_SECONDS:
+                continue  # somebody may be writing it
             found.append(name)
     return found
 
 
-def _folders(path: Path, retention: float = RETENTION_SECONDS, last: int | None = None) -> dict[str, float]:
+def _folders(path: Place, retention: float = RETENTION_SECONDS, last: int | None = None) -> dict[str, float]:
     """Return the folders that the manifest names, and until when each is kept; those in use are kept for ever."""
     if (manifest := _current(path)) is None:
         return {}
@@ -217,7 +237,7 @@ def _folders(path: Path, retention: float = RETENTION_SECONDS, last: int | None 
     return older | dict.fromkeys(manifest.folders.union(*(entry.folders for entry in kept)), inf)
 
 
-def _current(path: Path) -> Manifest | None:
+def _current(path: Place) -> Manifest | None:
     """Return the manifest that names all folders in use, if it can be read: a log adds none."""
     try:
         return manifest_without_log(path)

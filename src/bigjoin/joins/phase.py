@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from bigjoin.joins.replaced import replaced_between, replaced_by_last, replaced_
 from bigjoin.query.plan import Extender
 from bigjoin.query.read import Read, ReplacedView, Version, View
 from bigjoin.query.statistics import RelationStatistics, Statistics
+from bigjoin.storage import Place
 
 _DELTAS = {Version.DELTA: (Version.OLD, Version.NEW), Version.NOT_DELTA: (Version.NOT_OLD, Version.NOT_NEW)}
 """The versions in which tuples are different, and the two that they are different in."""
@@ -63,7 +63,7 @@ class Phase:
         return _received, (self.index, self.insert)
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Place:
         return self.index.path
 
     def properties(self, domain: str) -> Mapping[str, pa.ChunkedArray]:

@@ -6,16 +6,18 @@ import json
 import math
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import pyarrow as pa
 
 from bigjoin.errors import BigjoinError
 from bigjoin.joins.bind import OutputColumn
+from bigjoin.storage import Place
 
-PartFile: TypeAlias = tuple[Path, int]
+PartFile: TypeAlias = tuple[Place, int]
 """A file of matches, and how many rows it has."""
 
 ARROW_SUFFIX = ".arrow"
@@ -52,10 +54,34 @@ def in_unit(kind: pa.DataType, unit: str, only: str | None = None) -> pa.DataTyp
     return pa.timestamp(unit, kind.tz) if pa.types.is_timestamp(kind) and only in (None, kind.unit) else kind
 
 
-def file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
+class _ToStore:
+    """What writes batches to an object, which exists once this is closed."""
+
+    def __init__(self, file: Place, schema: pa.Schema, suffix: str) -> None:
+        self._sink = file.open("wb")
+        self._writer = _file_writer(self._sink, schema, suffix)
+        self.write_batch, self.write_table = self._writer.write_batch, self._writer.write_table
+
+    def close(self) -> None:
+        """Finish the object."""
+        self._writer.close()
+        self._sink.close()
+
+    def __enter__(self) -> _ToStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def file_writer(file: Place, schema: pa.Schema, suffix: str) -> Any:
     """Return what writes batches of matches to a file: Parquet, CSV without a header, JSON lines, or Arrow."""
+    return _file_writer(file, schema, suffix) if isinstance(file, Path) else _ToStore(file, schema, suffix)
+
+
+def _file_writer(file: Path | IO[bytes], schema: pa.Schema, suffix: str) -> Any:
     if suffix == ARROW_SUFFIX:
-        return pa.ipc.new_file(str(file), schema)
+        return pa.ipc.new_file(str(file) if isinstance(file, Path) else file, schema)
     from bigjoin.ingest.json_lines import JSON_SUFFIXES
 
     if suffix == ".csv":
@@ -73,8 +99,8 @@ def file_writer(file: Path, schema: pa.Schema, suffix: str) -> Any:
 class JsonLinesWriter:
     """Writes matches as JSON lines: an object for each row, whose integers are exact and whose other types are text."""
 
-    def __init__(self, file: Path) -> None:
-        self._sink = file.open("w", encoding="utf-8")
+    def __init__(self, file: Path | IO[bytes]) -> None:
+        self._sink: IO[str] = file.open("w", encoding="utf-8") if isinstance(file, Path) else TextIOWrapper(file, "utf-8")
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add the rows of a batch."""
@@ -116,7 +142,7 @@ def _finite(value: object) -> object:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_batches(batches: Iterator[pa.RecordBatch], file: Path, suffix: str) -> int:
+def write_batches(batches: Iterator[pa.RecordBatch], file: Place, suffix: str) -> int:
     """Write batches to a file, and return how many rows they have; without any batch there is no file."""
     first, rows = next(batches, None), 0
     if first is not None:
@@ -127,7 +153,7 @@ def write_batches(batches: Iterator[pa.RecordBatch], file: Path, suffix: str) ->
     return rows
 
 
-def write_table(table: pa.Table, folder: Path, suffix: str) -> list[PartFile]:
+def write_table(table: pa.Table, folder: Place, suffix: str) -> list[PartFile]:
     """Write the rows of a table to a file in a folder, if there are any."""
     file = folder / f"part-{uuid.uuid4().hex}{suffix}"
     rows = write_batches(iter(table.to_batches(max_chunksize=GATHERED_ROWS)), file, suffix)
@@ -160,7 +186,7 @@ def arrow_batches(file: str | bytes) -> Iterator[pa.RecordBatch]:
 class MatchFile:
     """A file of matches that is being written; rows are gathered until they fill a row group."""
 
-    def __init__(self, path: Path, schema: pa.Schema, suffix: str) -> None:
+    def __init__(self, path: Place, schema: pa.Schema, suffix: str) -> None:
         self.path, self.schema = path, schema
         self.rows = 0
         self._writer = file_writer(path, schema, suffix)

@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from bigjoin.defaults import CONF_VARIABLE
 from bigjoin.errors import SessionError
 from bigjoin.notebook import progress_bar
+from bigjoin.storage import Place, is_on_store, place_of
 from bigjoin.storage.scratch import scratch_directory, temporary
+from bigjoin.storage.store_scratch import scratch_on_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -282,14 +284,22 @@ def _range_partitions(spark: SparkSession, _: int) -> int:
     return max(1, partitions)
 
 
-def common_directory(spark: SparkSession, beside: Path, purpose: str) -> Path:
+def common_directory(spark: SparkSession, beside: Place, purpose: str) -> Place:
     """Return a new directory that every executor sees: a scratch directory if the session is local, otherwise next to an index.
 
-    If BIGJOIN_SCRATCH is set, it is always in there.
+    If BIGJOIN_SCRATCH is set, it is always in there, also if that is on a store.
     """
-    master = spark.conf.get("spark.master", "") or ""
-    here = master.startswith("local") or "BIGJOIN_SCRATCH" in os.environ
-    return scratch_directory(purpose) if here else temporary(purpose, str(beside.parent))
+    place = place_of(os.environ.get("BIGJOIN_SCRATCH") or "")
+    if is_on_store(place):
+        return scratch_on_store(place, purpose)
+    if is_local(spark) or "BIGJOIN_SCRATCH" in os.environ:
+        return scratch_directory(purpose)
+    return temporary(purpose, str(beside.parent)) if isinstance(beside, Path) else scratch_on_store(beside.parent, purpose)
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Tell whether a session's tasks run on this machine, as threads of the JVM that this process has started."""
+    return (spark.conf.get("spark.master", "") or "").startswith("local")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The two formats of data files: NumPy for arrays, Arrow (uncompressed IPC files) for tables."""
+"""The formats of data files: NumPy for arrays, Arrow (uncompressed IPC files) for tables, and Parquet for what users read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+
+from bigjoin.storage.place import Place, readable, writable
 
 MAX_HEADER_BYTES = 1 << 16
 """Where the header of a NumPy file ends at the latest; NumPy itself refuses headers of more than 10,000 bytes."""
@@ -65,6 +67,22 @@ def write_table(table: pa.Table, file: str | Path | IO[bytes]) -> None:
         pa.ipc.new_file(sink, table.schema) as writer,
     ):
         writer.write_table(table)
+
+
+def read_parquet(file: Place) -> pa.Table:
+    """Return the rows of a Parquet file, of this machine or on a store."""
+    import pyarrow.parquet as pq
+
+    with readable(file) as source:
+        return pq.read_table(source, partitioning=None)
+
+
+def write_parquet(table: pa.Table, file: Place) -> None:
+    """Write rows to a Parquet file, on this machine or on a store."""
+    import pyarrow.parquet as pq
+
+    with writable(file) as sink:
+        pq.write_table(table, sink)
 
 
 def new_file(folder: str, purpose: str, suffix: str) -> str:

@@ -6,7 +6,9 @@ new files are synced, then one file that names them is published.
 
 What is being written is private to its writer, so tasks write it by path: the files of a build in progress, staged output, and
 scratch. `create_folder` returns that path, and nothing else may read from it until the files are synced and named by a commit.
-A store without a local file system behind it can therefore return a local folder, and upload its files in `sync`.
+A store without a local file system behind it returns a local folder, and `sync` puts its files on the store.
+
+`commit` is for the one name by which writers compete: it makes the next content of a name, and refuses if somebody else has.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bigjoin.storage.place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,18 @@ class StoredFile:
     status: FileStatus
 
 
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The newest content that was committed under a name, and its number."""
+
+    content: bytes
+    number: int
+
+
+class TakenError(Exception):
+    """Somebody else has committed the content that was to be next."""
+
+
 class LockHeldError(Exception):
     """Another process holds a lock; the message says which, if that is known."""
 
@@ -48,8 +65,12 @@ class Storage(Protocol):
     """Files below a root. No name leads outside it: links and special files are refused, not followed."""
 
     @property
-    def root(self) -> Path:
+    def root(self) -> Place:
         """The folder that names are relative to."""
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it is a store of objects, which cannot be renamed or extended, and where nobody holds a lock."""
 
     def address(self, name: str) -> str:
         """Return the absolute address of a file, the same however the root is spelled."""
@@ -69,8 +90,23 @@ class Storage(Protocol):
     def read(self, name: str, first: int = 0, last: int | None = None) -> bytes:
         """Return the bytes [first, last) of a file."""
 
-    def map(self, name: str) -> StoredFile:
-        """Return a file as an array of bytes that are read on access; it stays valid when the file is removed."""
+    def sizes(self, names: set[str]) -> Mapping[str, int]:
+        """Return the bytes of those files that exist."""
+
+    def map(self, name: str, checksum: str | None = None) -> StoredFile:
+        """Return a file as an array of bytes that are read on access; it stays valid when the file is removed.
+
+        A store maps a local copy, which is found by the checksum that the caller knows of the file.
+        """
+
+    def keep(self, name: str, checksum: str | None = None) -> None:
+        """Keep a copy of a file that this process has written, if files are mapped from copies."""
+
+    def release(self, name: str) -> None:
+        """Give up the local folder of a draft that was synced, if there is one."""
+
+    def copy_to(self, name: str, file: Path) -> None:
+        """Copy a file to a path of this machine."""
 
     def create_folder(self, name: str) -> Path:
         """Create a folder, which must not exist, and return the path where its files are to be written."""
@@ -80,6 +116,21 @@ class Storage(Protocol):
 
     def publish(self, name: str, content: bytes) -> None:
         """Replace a file in one step and durably: readers see the whole old content or the whole new one."""
+
+    def current(self, name: str) -> Current:
+        """Return the newest content that was committed under a name; raise FileNotFoundError if there is none."""
+
+    def commit(self, name: str, content: bytes, after: int) -> int:
+        """Make a content the next one of a name, after the one with some number, as durably as `publish`; return its number.
+
+        Raise TakenError if another content is next already. Where locks keep writers apart, numbers stay 0.
+        """
+
+    def earlier(self, name: str) -> list[str]:
+        """Return the names of earlier contents of a name that was committed, the oldest first."""
+
+    def age(self, name: str) -> float:
+        """Return the seconds since a file, or the youngest one in a folder, was written."""
 
     def write_from(self, name: str, position: int, content: bytes, *, sync: bool = True) -> None:
         """Replace everything from a position of a file on, durably or not; a file that does not exist is created."""

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from bigjoin.errors import IndexFormatError
-from bigjoin.storage.interface import FileStatus, LockHeldError, Storage, StoredFile
+from bigjoin.storage.interface import Current, FileStatus, LockHeldError, Storage, StoredFile
 
 LOCK_RETRY_SECONDS = 0.05
 """The time between two attempts to take a lock."""
@@ -45,6 +45,10 @@ class LocalStorage:
 
     root: Path
 
+    @property
+    def is_store(self) -> bool:
+        return False
+
     def address(self, name: str) -> str:
         return str(self.root.resolve() / name)
 
@@ -65,12 +69,19 @@ class LocalStorage:
                     found[entry.name] = _status(entry.stat(follow_symlinks=False))
         return dict(sorted(found.items()))
 
+    def sizes(self, names: set[str]) -> dict[str, int]:
+        found = {}
+        for name in names:
+            with suppress(OSError):
+                found[name] = self.status(name).bytes
+        return found
+
     def read(self, name: str, first: int = 0, last: int | None = None) -> bytes:
         with self._open(name) as source:
             source.seek(first)
             return source.read(-1 if last is None else max(0, last - first))
 
-    def map(self, name: str) -> StoredFile:
+    def map(self, name: str, checksum: str | None = None) -> StoredFile:
         # Arrow maps the file because each of Python's own maps keeps a descriptor open, and an index may have too many files.
         with self._open(name) as source:
             found = _status(os.fstat(source.fileno()))
@@ -80,6 +91,15 @@ class LocalStorage:
                 mapped = np.frombuffer(pages.read_buffer(), np.uint8).view(MappedBytes)
             mapped.filename = str(self.root / name)
             return StoredFile(mapped, found)
+
+    def keep(self, name: str, checksum: str | None = None) -> None:
+        pass
+
+    def release(self, name: str) -> None:
+        pass
+
+    def copy_to(self, name: str, file: Path) -> None:
+        shutil.copyfile(self.root / name, file)
 
     def create_folder(self, name: str) -> Path:
         folder = self.root / name
@@ -101,6 +121,19 @@ class LocalStorage:
         (self.root / draft).replace(self.root / name)
         self.sync()
 
+    def current(self, name: str) -> Current:
+        return Current(self.read(name), 0)
+
+    def commit(self, name: str, content: bytes, after: int) -> int:
+        self.publish(name, content)
+        return 0
+
+    def earlier(self, name: str) -> list[str]:
+        return []
+
+    def age(self, name: str) -> float:
+        return max(0.0, time.time() - (self.root / name).lstat().st_mtime)
+
     def write_from(self, name: str, position: int, content: bytes, *, sync: bool = True) -> None:
         descriptor = self._descriptor(name, os.O_RDWR | os.O_CREAT)
         try:
@@ -118,12 +151,13 @@ class LocalStorage:
         (self.root / name).rename(self.root / target)
 
     def adopt(self, name: str, source: Storage, source_name: str) -> None:
-        target, original = self.root / name, source.root / source_name
+        target = self.root / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(original, target)
-        except OSError:  # another file system
-            shutil.copyfile(original, target)
+        if isinstance(source, LocalStorage):
+            with suppress(OSError):  # another file system
+                os.link(source.root / source_name, target)
+                return
+        source.copy_to(source_name, target)
 
     def size(self, name: str) -> int:
         path, size = self.root / name, 0
@@ -208,15 +242,10 @@ class LocalStorage:
         return False
 
 
-def storage_at(root: str | Path) -> Storage:
-    """Return the store for a path: for now always the local file system."""
-    return LocalStorage(Path(root))
-
-
-def take_lock(descriptor: int) -> bool:
+def take_lock(descriptor: int, *, waits: bool = False) -> bool:
     """Lock an opened file for as long as it stays open; return whether no other process holds the lock."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bigjoin.errors import OutputError, reason
-from bigjoin.storage.local import storage_at, take_lock
+from bigjoin.storage.local import LocalStorage, take_lock
 
 OWNER_FILE = ".owner"
 FOLDER_PREFIX = "bigjoin-"
@@ -51,7 +51,7 @@ def remove_abandoned(place: Path) -> int:
     """Remove the folders that killed processes of this user have left in a place, and return how many there were."""
     removed = 0
     with suppress(OSError):
-        for name in storage_at(place).list():
+        for name in LocalStorage(place).list():
             if _FOLDER_NAME.fullmatch(name) and _is_abandoned(place / name):
                 _remove_content(place / name)
                 removed += 1
@@ -96,7 +96,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 def _remove_content(folder: Path) -> None:
     """Remove a folder, its owner file last: if something cannot be removed now, the next process tries again."""
-    storage = storage_at(folder)
+    storage = LocalStorage(folder)
     for name in storage.list():
         if name != OWNER_FILE:
             storage.remove(name)
@@ -114,4 +114,4 @@ def _machine() -> str:
 
 def _remove(process: int, folder: Path) -> None:
     if os.getpid() == process:  # not in a fork of it
-        storage_at(folder).remove("")
+        LocalStorage(folder).remove("")

@@ -3,7 +3,7 @@
 A small epoch is committed by one record at the end of the index's log (`epoch_log.py`), which is synced. It holds the
 updates, the counts, the ledger's entry, and what is left to be done for the output. A large epoch, and any when the log has
 grown, writes its updates to files, with those of the log as one run, and makes them durable; then the manifest is replaced,
-which begins another log. In both cases the output was made durable before the commit, and is renamed into place after it. A
+which begins another log. On a store, where nothing can grow, every epoch is committed like that, and there is no log. In both cases the output was made durable before the commit, and is renamed into place after it. A
 process that is killed before the commit has done nothing; one that is killed after it leaves a rename for the next process.
 """
 
@@ -20,7 +20,7 @@ from bigjoin.index.directory import Index
 from bigjoin.index.epoch_files import EpochFiles, FilesForLog, FilesInFolder
 from bigjoin.index.epoch_log import EpochLog
 from bigjoin.index.manifest_entries import LedgerEntry, Manifest, PublicationEntry, WatchedEntry
-from bigjoin.index.runs import drop_unused, merge_runs, to_merge
+from bigjoin.index.runs import merge_runs, to_merge
 from bigjoin.index.writer import Writer, building
 from bigjoin.streaming.epoch import Epoch
 from bigjoin.streaming.live import StagedEpoch
@@ -51,8 +51,11 @@ class EpochCommit(Protocol):
     def is_last_step(self) -> bool:
         """Whether `commit` writes, so that everything else has to be on disk; if not, that is up to the log."""
 
-    def commit(self, index: Index, manifest: Manifest) -> tuple[Index, EpochLog]:
-        """Commit a manifest with its files, and return the index and the log for further epochs; `index` is the one before."""
+    def commit(self, index: Index, manifest: Manifest) -> tuple[Index, EpochLog | None]:
+        """Commit a manifest with its files; `index` is the one before.
+
+        Return the index, and the log for further epochs if there can be one.
+        """
 
 
 class ToLog:
@@ -73,26 +76,26 @@ class ToLog:
 
 
 class ToManifest:
-    """Commits by replacing the manifest, and begins a log."""
+    """Commits by replacing the manifest, and begins a log where files can grow."""
 
     is_last_step = True
 
     def __init__(self, writer: Writer) -> None:
         self.writer, self.identity = writer, writer.identity
-        self.files = FilesInFolder(writer.folder)
+        self.files = FilesInFolder(writer.storage, writer.folder)
 
-    def commit(self, index: Index, manifest: Manifest) -> tuple[Index, EpochLog]:
+    def commit(self, index: Index, manifest: Manifest) -> tuple[Index, EpochLog | None]:
         in_log, new = _runs_in_log(manifest), len(manifest.runs) - len(index.runs)
         count = to_merge([run.tuples for run in manifest.runs], least=max(1, in_log + new))
         manifest = merge_runs(index.followed_by(manifest, {}), self.files, count=count if in_log or count > 1 else 0)
-        drop_unused(self.writer.folder, manifest)
+        self.files.drop_unused(manifest)
         kept = manifest.in_use(index.manifest.files)
-        log = self.files.name(LOG_NAME)
+        log = None if self.writer.storage.is_store else self.files.name(LOG_NAME)
         committed = self.writer.commit(manifest, kept=kept, retention=RUN_RETENTION_SECONDS, verified=index.verifies, log=log)
         known = index.followed_by(committed.manifest, {})
         committed.verified.update(known.verified)
         committed.base.verified.update(known.base.verified)
-        return committed, EpochLog(committed.storage, log)
+        return committed, None if log is None else EpochLog(committed.storage, log)
 
 
 def _runs_in_log(manifest: Manifest) -> int:
@@ -125,7 +128,7 @@ def commit_epoch(
     ledger: LedgerEntry | None,
     publications: tuple[PublicationEntry, ...],
     keep_epochs: int,
-) -> tuple[Index, EpochLog]:
+) -> tuple[Index, EpochLog | None]:
     """Commit an epoch with the counts of queries, the ledger entry and the output to be finished, all at once.
 
     `publications` is output that is not in place yet, with that of other folders: it is published when a watch names their

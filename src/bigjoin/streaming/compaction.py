@@ -13,6 +13,7 @@ from bigjoin.index.trust import notes_kept
 from bigjoin.index.versions import Versions, versions_of
 from bigjoin.index.writer import Writer, building, locked, remove_old, writing
 from bigjoin.ingest.compact import PropertyTypeNames, compact, forgets_vertices
+from bigjoin.storage import is_on_store
 from bigjoin.storage.scratch import scratch_directory
 
 COMPACTION_RATIO = 2
@@ -57,7 +58,7 @@ def without_runs(index: Index, versions: Versions | None = None) -> Index:
     """
     if not index.runs:
         return index
-    if not index.is_past and os.access(index.path, os.W_OK):
+    if not index.is_past and (is_on_store(index.path) or os.access(index.path, os.W_OK)):
         with suppress(BigjoinError):  # another process is writing it, or has written it
             return compact_in_place(index, versions)
     with writing(scratch_directory("compacted") / "index") as writer:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bigjoin.errors import BigjoinError
 from bigjoin.html_tables import table, titled
 from bigjoin.index.manifest_entries import CountsLine
+from bigjoin.storage.arrays import read_parquet
 from bigjoin.streaming.find import FoundChanges
 from bigjoin.streaming.updates import Fate
 
@@ -58,7 +58,7 @@ class QueryChanges(FoundChanges):
         """The signed matches: the epoch, the change (+1 or -1), and a column for each attribute of the head."""
         if self.schema is None:
             raise BigjoinError("the matches were counted, not listed")
-        tables = [pq.read_table(file, partitioning=None) for file in self.files]
+        tables = [read_parquet(file) for file in self.files]
         rows = pa.concat_tables(tables) if tables else self.schema.empty_table()
         return rows.add_column(0, "epoch", pa.array([self.epoch] * len(rows), pa.int64()))
 

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bigjoin.compiled.loops_or_batches import ListProgram
 from bigjoin.defaults import BATCH_SIZE, LOCAL, STRATEGIES
@@ -32,6 +30,8 @@ from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.nest import nest_of
 from bigjoin.spark.session import parallelism
 from bigjoin.spark.tasks import run_tasks
+from bigjoin.storage import Place
+from bigjoin.storage.arrays import read_parquet, write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ class FoundChanges:
 
     created: int = 0
     destroyed: int = 0
-    files: list[Path] = field(default_factory=list)
+    files: list[Place] = field(default_factory=list)
     """Of signed matches."""
     figures: list[Outcome] = field(default_factory=list)
     """Of each count in rounds."""
@@ -101,7 +101,7 @@ class ListReceipt:
 
     matches: int
     file: str | None = None
-    """Where they are, if there are any."""
+    """The name of the file that they are in, if there are any."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class ListShare:
     """Stage: list the matches of one delta query in one phase, over a share of its seeds."""
 
     phases: Phases
-    folder: str
+    folder: Place
     """Where signed matches are written."""
     shares: int
     parts: int
@@ -126,19 +126,19 @@ class ListShare:
             for rows in listing.rows(listing.ranges(self.parts)[share :: self.shares], BATCH_SIZE):
                 for arrays in signed.columns(columns, rows.prefixes):
                     if len(arrays[0]):
-                        file = file or MatchFile(_new_part(Path(self.folder)), schema, ".parquet")
+                        file = file or MatchFile(_new_part(self.folder), schema, ".parquet")
                         file.put(arrays)
         finally:
             if file is not None:
                 file.close()
-        return ListReceipt(0) if file is None else ListReceipt(file.rows, str(file.path))
+        return ListReceipt(0) if file is None else ListReceipt(file.rows, file.path.name)
 
 
 def find_changes(
     plans: Sequence[DeltaPlan],
     phases: Phases,
     schema: pa.Schema | None,
-    folder: Path | None,
+    folder: Place | None,
     options: FindOptions,
     *,
     comes_back: bool = False,
@@ -194,7 +194,7 @@ def execution_of(plan: DeltaPlan, phases: Phases) -> Execution:
 
 
 def _list_by_sharing(
-    execution: Execution, plan: DeltaPlan, phases: Phases, folder: Path, options: FindOptions, found: FoundChanges
+    execution: Execution, plan: DeltaPlan, phases: Phases, folder: Place, options: FindOptions, found: FoundChanges
 ) -> None:
     """List the matches of delta queries where every task has the whole index."""
     work = work_of(plan, phases)
@@ -211,15 +211,15 @@ def _list_by_sharing(
     else:
         programs = [ListProgram.of(one.dq.plan, phases[one.insert]) for one in work]
     parts = 1 if execution is Execution.BATCHED else shares * RANGES_PER_TASK  # one thread takes all seeds together
-    stage = ListShare(phases, str(folder), shares, parts)
+    stage = ListShare(phases, folder, shares, parts)
     items = [(one, program, share) for one, program in zip(work, programs, strict=True) for share in range(shares)]
     for (signed, _, _), receipt in zip(items, run(stage, items), strict=True):
         found.add(signed.sign * receipt.matches)
-        found.files += [Path(receipt.file)] if receipt.file is not None else []
+        found.files += [folder / receipt.file] if receipt.file is not None else []
 
 
 def _find_in_rounds(
-    strategy: InRounds, plan: DeltaPlan, phases: Phases, folder: Path | None, options: FindOptions, found: FoundChanges
+    strategy: InRounds, plan: DeltaPlan, phases: Phases, folder: Place | None, options: FindOptions, found: FoundChanges
 ) -> None:
     """Execute delta queries under a strategy that exchanges prefixes."""
     from bigjoin.spark.job import Job, worker_count
@@ -239,11 +239,11 @@ def _find_in_rounds(
             found.files += [file for file, _ in parts]
 
 
-def _consolidate(found: FoundChanges, schema: pa.Schema, folder: Path) -> None:
+def _consolidate(found: FoundChanges, schema: pa.Schema, folder: Place) -> None:
     """Replace the signed matches of an epoch by those that remain when created and destroyed ones cancel out."""
     if not found.files:
         return
-    tables = [schema.empty_table(), *(pq.read_table(file, partitioning=None) for file in found.files)]
+    tables = [schema.empty_table(), *map(read_parquet, found.files)]
     signed = pa.concat_tables(tables, promote_options="permissive")  # columns that a part of the query lacks are NULL
     signed = signed.cast(schema).combine_chunks()
     matches = signed.drop_columns(CHANGE_COLUMN)
@@ -258,7 +258,7 @@ def _consolidate(found: FoundChanges, schema: pa.Schema, folder: Path) -> None:
     found.created, found.destroyed = int(changes[changes > 0].sum()), int(-changes[changes < 0].sum())
     found.files = [_new_part(folder)] if len(net) else []
     for file in found.files:
-        pq.write_table(net, file)
+        write_parquet(net, file)
 
 
 def _keys(matches: pa.Table) -> Iterator[pa.ChunkedArray]:
@@ -274,5 +274,5 @@ def _keys(matches: pa.Table) -> Iterator[pa.ChunkedArray]:
         yield from (pc.list_element(padded, place) for place in range(longest))
 
 
-def _new_part(folder: Path) -> Path:
+def _new_part(folder: Place) -> Place:
     return folder / f"part-{uuid.uuid4().hex}.parquet"

@@ -10,13 +10,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bigjoin.errors import NeedsSparkError, QueryError
 from bigjoin.index.directory import Index
@@ -30,6 +28,8 @@ from bigjoin.planner.draft import Draft
 from bigjoin.planner.without_collection import without_collection
 from bigjoin.query.expressions import attributes_of
 from bigjoin.query.grouping import Grouping
+from bigjoin.storage import Place
+from bigjoin.storage.arrays import read_parquet, write_parquet
 from bigjoin.streaming.find import FoundChanges
 from bigjoin.streaming.group_state import GroupChange, GroupKey, GroupRow, GroupState
 from bigjoin.streaming.grouped_query import GroupedQuery
@@ -91,7 +91,7 @@ class GroupChanges:
         return int(self._shown(self._table(rows, range(len(rows)))).num_rows)
 
     @without_collection()
-    def stage(self, files: Iterable[Path]) -> pa.Table:
+    def stage(self, files: Iterable[Place]) -> pa.Table:
         """Apply the signed matches of an epoch, which are in files, and return the signed rows of groups that come of it."""
         tables = [self._wanted(self._prepared(self._read(file))) for file in files]
         rows: list[tuple[GroupKey, GroupRow]] = []
@@ -106,7 +106,7 @@ class GroupChanges:
         shown = self._shown(self._table(rows, numbers))
         return self._signed(shown)
 
-    def changes(self, matches: FoundChanges, folder: Path | None) -> FoundChanges:
+    def changes(self, matches: FoundChanges, folder: Place | None) -> FoundChanges:
         """Apply the signed matches of an epoch, and write the signed rows of groups that come of it to a folder."""
         signed = self.stage(matches.files)
         change = signed[CHANGE_COLUMN].to_numpy()
@@ -124,17 +124,17 @@ class GroupChanges:
         self._state.undo()
         self.identity = known if self._state.is_whole else None
 
-    def write(self, rows: pa.Table, folder: Path) -> Path:
+    def write(self, rows: pa.Table, folder: Place) -> Place:
         """Write signed rows to a file in a folder."""
         file = folder / f"part-{uuid.uuid4().hex}.parquet"
-        pq.write_table(rows, file)
+        write_parquet(rows, file)
         return file
 
     def _empty_state(self) -> GroupState:
         return GroupState(self._makers, has_keys=self.query.grouping is None or bool(self.query.grouping.keys))
 
-    def _read(self, file: Path) -> pa.Table:
-        signed = pq.read_table(file, partitioning=None)
+    def _read(self, file: Place) -> pa.Table:
+        signed = read_parquet(file)
         columns = [
             signed[field.name].cast(field.type) if field.name in signed.column_names else pa.nulls(len(signed), field.type)
             for field in self.matches

@@ -22,13 +22,13 @@ from bigjoin.defaults import STRATEGIES, BadRowName, SyncName
 from bigjoin.errors import BigjoinError, OutputError, QueryError, SourceError, reason, warn_of_reading
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest_entries import LedgerEntry, PublicationEntry
-from bigjoin.index.manifest_file import MANIFEST, check_target, commit_publications, log_of, read_manifest
+from bigjoin.index.manifest_file import MANIFEST, TakenIndexError, check_target, commit_publications, log_of, read_manifest
 from bigjoin.index.versions import versions_of
 from bigjoin.index.writer import locked, remove_old
 from bigjoin.joins.phase import Phase
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.query import Query
-from bigjoin.storage import FileStatus
+from bigjoin.storage import FileStatus, Place
 from bigjoin.storage.scratch import scratch_directory
 from bigjoin.streaming.bad_rows import SortedRows, may_have_bad_properties, sort_rows
 from bigjoin.streaming.commit import EpochCommit, commit_epoch, committing
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 CLEANING_SECONDS = 10.0
 """How often files that nothing needs any more are removed."""
+COMMIT_ATTEMPTS = 4
+"""How often an epoch is tried on a store where somebody else compacts the index at the same time."""
 LOCK_PATIENCE_SECONDS = 120.0
 """How long an epoch waits for another writer of the index: a query may be compacting it."""
 
@@ -68,7 +70,7 @@ Observer: TypeAlias = Callable[[Epoch], None]
 class EpochOutput:
     """The staged matches of an epoch, and the manifest's entry for them."""
 
-    folders: Mapping[str, Path]
+    folders: Mapping[str, Place]
     schemas: Mapping[str, pa.Schema]
     entry: PublicationEntry
     is_sealed: bool = False
@@ -89,14 +91,14 @@ class Monitor:
     A monitor can be pickled: it opens the index again in the other process.
     """
 
-    path: Path
+    path: Place
     watched: Mapping[str, Watched]
     _: KW_ONLY
     spark: Callable[[], SparkSession]
     """Gives the session, where one turns out to be needed."""
     initial: Callable[[Index, Query], int]
     """Counts the matches of a query that was not watched until now."""
-    output: Path | None = None
+    output: Place | None = None
     order: str | None = None
     key: str | None = None
     """The column that tells parallel edges apart."""
@@ -126,6 +128,8 @@ class Monitor:
     """The groups of queries that have some, as they are in the version that was committed last."""
     _output: WatchOutput | None = field(default=None, init=False)
     _scratch: Path | None = field(default=None, init=False)
+    _begun_after: int = field(default=0, init=False)
+    """The last epoch when the current one was begun."""
     _seen: tuple[FileStatus, ...] | None = field(default=None, init=False)
     """The files that say which version the index has, as this process has last read or written them."""
     _cleaned: float = field(default_factory=time.monotonic, init=False)
@@ -274,9 +278,24 @@ class Monitor:
         Return None if the ledger has the epoch already. `adopt` accepts a source of updates that the index has not followed.
         """
         started = time.perf_counter()
+        for attempt in range(COMMIT_ATTEMPTS):
+            try:
+                epoch = self._apply(table, source, ledger, adopt, function)
+                break
+            except TakenIndexError:  # on a store, nobody holds a lock
+                if attempt == COMMIT_ATTEMPTS - 1 or read_manifest(self.path).epoch != self._begun_after:
+                    raise  # the other has committed an epoch, and not just compacted the index
+        if epoch is not None:
+            epoch.seconds = time.perf_counter() - started
+        return epoch
+
+    def _apply(
+        self, table: pa.Table, source: str, ledger: LedgerEntry | None, adopt: bool, function: Observer | None
+    ) -> Epoch | None:
         with self.writing() as live:
             if ledger is not None and is_committed(live.index, ledger, adopt=adopt):
                 return None
+            self._begun_after = live.index.epoch
             try:
                 rows = self._sort_out(live, table, source)
                 changes_kept = self._keep(live) != live.index.manifest.keep_epochs
@@ -297,7 +316,6 @@ class Monitor:
             except BaseException:
                 self._give_up(live)
                 raise
-        epoch.seconds = time.perf_counter() - started
         return epoch
 
     def _sort_out(self, live: LiveIndex, table: pa.Table, source: str) -> SortedRows:
@@ -401,8 +419,8 @@ class Monitor:
 
     def _settle(self, live: LiveIndex) -> None:
         """Make committed epochs durable as was asked for."""
-        assert live.log is not None
-        if self.sync == "epoch" or self._waiting[-1].epoch.durable or live.log.pending_bytes >= GROUP_BYTES:
+        waits = live.log is not None and not self._waiting[-1].epoch.durable and live.log.pending_bytes < GROUP_BYTES
+        if self.sync == "epoch" or not waits:
             self._make_durable(live)
         elif self.sync == "none":
             self._write(live, sync=False)
@@ -530,7 +548,7 @@ class Monitor:
         plans: list[DeltaPlan],
         phases: Phases,
         index: Index,
-        folder: Path | None,
+        folder: Place | None,
         options: FindOptions,
     ) -> FoundChanges:
         """Find the signed matches of a query, and what they change in its groups; only that goes to a folder."""
@@ -553,7 +571,7 @@ class Monitor:
             return self._output.is_plain
         return len(self.watched) == 1 and not any(watched.is_named for watched in self.watched.values())
 
-    def _folders(self, epoch: int) -> dict[str, Path]:
+    def _folders(self, epoch: int) -> Mapping[str, Place]:
         """Return a folder for the matches of each query whose matches are listed."""
         if self._output is not None:
             return self._output.stage(epoch, alone=not self._waiting)

@@ -17,17 +17,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.manifest_entries import CountsLine, Manifest, PublicationEntry
 from bigjoin.index.typed_json import WrongFieldError, to_json
-from bigjoin.paths import check_local
-from bigjoin.storage import Storage, storage_at
+from bigjoin.storage import Place, Storage, storage_at
+from bigjoin.storage.arrays import write_parquet
 from bigjoin.streaming.output_entry import OutputEntry, ToReport, folders_of, read_entry, with_spans
 
 STAGING = "_staging"
 COUNTS = "_counts.jsonl"
+COUNTS_FOLDER = "_counts"
+"""On a store, the lines of the counts are objects in here: `epoch=N.json`, put after all matches of the epoch."""
 ABOUT = "_bigjoin.json"
 QUARANTINE = "_quarantine"
 """Where bad rows of updates are written; readers of tables leave out folders with such a name."""
@@ -38,8 +39,7 @@ TAIL_BYTES = 1 << 16
 class WatchOutput:
     """A folder that reports an index's epochs for queries, each of which has its own folder inside or is alone."""
 
-    def __init__(self, path: Path, queries: Mapping[str, ToReport], origin: str) -> None:
-        check_local(path, "matches are written")
+    def __init__(self, path: Place, queries: Mapping[str, ToReport], origin: str) -> None:
         self.path, self.queries = path.absolute(), dict(queries)
         self.storage = storage_at(self.path)
         self.entry = self._claim(origin)
@@ -50,10 +50,11 @@ class WatchOutput:
         """Make the folder the output of an index, or refuse if it is not; return what it says about itself."""
         mine = OutputEntry(origin, identity=uuid.uuid4().hex)
         try:
-            made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
-            self.path.mkdir(parents=True, exist_ok=True)
-            for folder in made:
-                storage_at(folder.parent).sync()
+            if isinstance(self.path, Path):
+                made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+                self.path.mkdir(parents=True, exist_ok=True)
+                for folder in made:
+                    storage_at(folder.parent).sync()
             if not self.storage.exists(ABOUT):
                 if any(not name.startswith(("_", ".")) for name in self.storage.list()):
                     raise OutputError(f"{self.path} is not empty, and not the output of a watch: choose a new folder")
@@ -106,7 +107,7 @@ class WatchOutput:
         if not entry.output.startswith("/"):
             return entry.output == self.identity
         staged = any(self.storage.is_folder(f"{STAGING}/{folder}") for folder in entry.folders)
-        return staged or Path(entry.output).resolve() == self.path.resolve()
+        return staged or (isinstance(self.path, Path) and Path(entry.output).resolve() == self.path.resolve())
 
     def others(self, manifest: Manifest) -> tuple[PublicationEntry, ...]:
         """Return the publications of a manifest that belong to other folders."""
@@ -125,7 +126,7 @@ class WatchOutput:
         except OSError as error:
             raise OutputError(f"the output folder {self.path} cannot be written: {reason(error)}") from error
 
-    def stage(self, epoch: int, *, alone: bool = True) -> dict[str, Path]:
+    def stage(self, epoch: int, *, alone: bool = True) -> dict[str, Place]:
         """Return an empty folder for the matches of each query in an epoch; it is the only staged one, or not `alone`."""
         if self.storage.exists(STAGING) and not self.storage.is_folder(STAGING):
             raise OutputError(f"{self.path / STAGING} is a link: matches are staged inside the output folder; remove it")
@@ -134,29 +135,40 @@ class WatchOutput:
         for name in self.queries:
             self.storage.remove(f"{STAGING}/{self.folder(name, epoch)}")
         with self._writing():
-            return {name: self.storage.create_folder(f"{STAGING}/{self.folder(name, epoch)}") for name in self.queries}
+            return {name: self._staged(self.folder(name, epoch)) for name in self.queries}
 
-    def stage_bad_rows(self, epoch: int, rows: pa.Table) -> tuple[str, Path]:
+    def _staged(self, folder: str) -> Place:
+        """Return where the files of a staged folder are written: on a store, tasks put them there themselves."""
+        name = f"{STAGING}/{folder}"
+        return self.path / name if self.storage.is_store else self.storage.create_folder(name)
+
+    def stage_bad_rows(self, epoch: int, rows: pa.Table) -> tuple[str, Place]:
         """Write the bad rows of an epoch beside its staged matches; return the name of their folder, and where it is now."""
         name = f"{QUARANTINE}/epoch={epoch}"
         with self._writing():
             self.storage.remove(f"{STAGING}/{name}")
-            folder = self.storage.create_folder(f"{STAGING}/{name}")
-            pq.write_table(rows, folder / "part-0.parquet")
+            folder = self._staged(name)
+            write_parquet(rows, folder / "part-0.parquet")
         return name, folder
 
-    def seal(self, folders: Mapping[str, Path], schemas: Mapping[str, pa.Schema]) -> None:
+    def seal(self, folders: Mapping[str, Place], schemas: Mapping[str, pa.Schema]) -> None:
         """Make staged matches durable; a folder without rows gets an empty file that has their columns."""
         with self._writing():
             for name, folder in folders.items():
-                if not any(folder.iterdir()):
-                    pq.write_table(schemas[name].empty_table(), folder / "part-none.parquet")
+                if not (folder.exists() and any(folder.iterdir())):
+                    write_parquet(schemas[name].empty_table(), folder / "part-none.parquet")
+                if self.storage.is_store:  # an object that exists is durable
+                    continue
                 staged = str(folder.relative_to(self.path))
                 for file in self.storage.list(staged):
                     self.storage.sync(f"{staged}/{file}")
                 self.storage.sync(staged)
             staging = (STAGING,) if folders else ()
-            for made in {*(str(folder.parent.relative_to(self.path)) for folder in folders.values()), *staging, ""}:
+            for made in (
+                set()
+                if self.storage.is_store
+                else {*(str(folder.parent.relative_to(self.path)) for folder in folders.values()), *staging, ""}
+            ):
                 self.storage.sync(made)
 
     def publication(self, epoch: int, line: CountsLine) -> PublicationEntry:
@@ -169,11 +181,12 @@ class WatchOutput:
         with self._writing():
             for folder in entry.folders:
                 staged = f"{STAGING}/{folder}"
-                if self.storage.is_folder(staged) and not self.storage.exists(folder):
+                begun = self.storage.exists(folder) and not self.storage.is_store  # there, files are moved one by one
+                if self.storage.is_folder(staged) and not begun:
                     self.storage.move(staged, folder)
                     changed.add(folder.rpartition("/")[0])
             _add_line(self.storage, entry.line)
-            for folder in changed:
+            for folder in () if self.storage.is_store else changed:
                 self.storage.sync(folder)
 
     def clear(self) -> None:
@@ -192,11 +205,22 @@ class WatchOutput:
 
 def last_line(storage: Storage) -> int | None:
     """Return the epoch of the last whole line of an output's counts, if there is one."""
+    if storage.is_store:
+        return max(told_epochs(storage), default=None)
     return _end_of_counts(storage)[0]
 
 
+def told_epochs(storage: Storage) -> list[int]:
+    """Return the epochs that the counts on a store have an object for."""
+    names = (re.fullmatch(r"epoch=(\d+)\.json", name) for name in storage.list(COUNTS_FOLDER))
+    return sorted(int(name[1]) for name in names if name is not None)
+
+
 def _add_line(storage: Storage, line: CountsLine) -> None:
-    """Add a line to the counts, after the last whole one, unless it is there already."""
+    """Add a line to the counts, after the last whole one, unless it is there already; on a store, it is an object."""
+    if storage.is_store:
+        storage.publish(f"{COUNTS_FOLDER}/epoch={line['epoch']}.json", json.dumps(line).encode() + b"\n")
+        return
     last, end = _end_of_counts(storage)
     if (-1 if last is None else last) < int(str(line["epoch"])):
         storage.write_from(COUNTS, end, json.dumps(line).encode() + b"\n")

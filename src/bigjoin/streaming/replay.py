@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from bigjoin.joins.phase import Phase
 from bigjoin.joins.replaced import replaced_between
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.query import Query
+from bigjoin.storage import Place
 from bigjoin.storage.scratch import scratch_directory
 from bigjoin.streaming.compaction import without_runs
 from bigjoin.streaming.epoch import Epoch, QueryChanges
@@ -40,9 +40,9 @@ from bigjoin.streaming.watched import Watched
 class Replay:
     """What is found again: queries over the epochs of an index from `first` on, and the folder where their changes go."""
 
-    path: Path
+    path: Place
     watched: Mapping[str, Watched]
-    output: Path
+    output: Place
     first: int
     initial: Callable[[Index, Query], int]
     """Counts the matches of a query before the first of these epochs."""
@@ -146,7 +146,7 @@ class _Replaying:
         groups = self.groups.get(name)
         return self.replay.watched[name].schema(self.plans[name], index) if groups is None else groups.schema
 
-    def _find(self, name: str, plans: Sequence[DeltaPlan], phases: Phases, folder: Path) -> FoundChanges:
+    def _find(self, name: str, plans: Sequence[DeltaPlan], phases: Phases, folder: Place) -> FoundChanges:
         """Find what changes in the result of a query, and write it to a folder."""
         schema, options = self.replay.watched[name].schema(plans, phases[1].index), FindOptions(_no_spark, LOCAL)
         groups = self.groups.get(name)

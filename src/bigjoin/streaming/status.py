@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,8 +20,7 @@ from bigjoin.index.manifest_entries import ClockEntry, LedgerEntry, Manifest, Re
 from bigjoin.index.manifest_file import LOCK, version_of
 from bigjoin.index.typed_json import WrongFieldError
 from bigjoin.index.writer import freeable
-from bigjoin.paths import check_local
-from bigjoin.storage import storage_at
+from bigjoin.storage import Place, readable, storage_at
 from bigjoin.streaming.output import ABOUT, QUARANTINE, last_line
 from bigjoin.streaming.output_entry import OutputEntry, SpanEntry, read_entry
 
@@ -113,7 +111,7 @@ class WatchStatus:
     output: OutputStatus | None = None
 
 
-def status_of(path: Path, output: Path | None = None) -> WatchStatus:
+def status_of(path: Place, output: Place | None = None) -> WatchStatus:
     """Return how far the watch of an index has come, with what its output folder has; raise IndexFormatError or OutputError."""
     begun, manifest, log = _version(path)
     writer = _writer(path)
@@ -145,7 +143,7 @@ def status_of(path: Path, output: Path | None = None) -> WatchStatus:
     return found if output is None else replace(found, output=_output(output, manifest))
 
 
-def _version(path: Path) -> tuple[Manifest, Manifest, LogStatus | None]:
+def _version(path: Place) -> tuple[Manifest, Manifest, LogStatus | None]:
     """Return the manifest before and after its log, and that log; a writer may replace them while they are read."""
     for attempt in range(ATTEMPTS):
         try:
@@ -162,7 +160,7 @@ def _relation(entry: RelationEntry) -> RelationStatus:
     return RelationStatus(entry.tuples // (2 if entry.symmetric else 1), rows)
 
 
-def _writer(path: Path) -> str | None:
+def _writer(path: Place) -> str | None:
     """Return what the lock file says of its holder, unless that was a process of this machine that is gone."""
     try:
         holder = storage_at(path).read(LOCK).decode(errors="replace").strip()
@@ -179,7 +177,7 @@ def _writer(path: Path) -> str | None:
     return holder or None
 
 
-def _output(path: Path, manifest: Manifest) -> OutputStatus:
+def _output(path: Place, manifest: Manifest) -> OutputStatus:
     entry = _entry(path)
     if entry.index != manifest.origin:
         raise OutputError(f"{path} is the output of another index")
@@ -197,8 +195,7 @@ def _output(path: Path, manifest: Manifest) -> OutputStatus:
     return OutputStatus(str(path), queries, last, waiting, _quarantined(path / QUARANTINE))
 
 
-def _entry(path: Path) -> OutputEntry:
-    check_local(path, "matches are written")
+def _entry(path: Place) -> OutputEntry:
     try:
         return read_entry(storage_at(path).read(ABOUT))
     except FileNotFoundError:
@@ -209,14 +206,15 @@ def _entry(path: Path) -> OutputEntry:
         raise OutputError(f"{path / ABOUT} is not what a watch writes") from None
 
 
-def _quarantined(folder: Path) -> int | None:
+def _quarantined(folder: Place) -> int | None:
     """Return how many rows lie in the Parquet files below a folder."""
     if not folder.is_dir():
         return None
     rows = 0
     for file in folder.rglob("*.parquet"):
         try:
-            rows += pq.read_metadata(file).num_rows
+            with readable(file) as source:
+                rows += pq.read_metadata(source).num_rows
         except (pa.ArrowException, OSError):  # it is gone, or not ours
             continue
     return rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bigjoin.errors import BigjoinError
@@ -12,6 +11,7 @@ from bigjoin.html_tables import table, titled
 from bigjoin.index.contents import names
 from bigjoin.index.manifest_file import read_manifest
 from bigjoin.paths import shown_path
+from bigjoin.storage import Place
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -24,10 +24,10 @@ MAX_FAILURE_CHARACTERS = 300
 class WatchBeginning:
     """What is watched, and where the watch began."""
 
-    index: Path
+    index: Place
     queries: Mapping[str, str]
     """The text of each query, by its name."""
-    output: Path | None
+    output: Place | None
     epoch: int
     counts: Mapping[str, int]
     """How many matches there were."""
@@ -44,7 +44,7 @@ class WatchFacts:
         return self._beginning.queries
 
     @property
-    def output(self) -> Path | None:
+    def output(self) -> Place | None:
         """The folder that matches are written to, if there is one."""
         return self._beginning.output
 

@@ -1,0 +1,279 @@
+"""Storage on a store of objects, such as S3, which fsspec opens. Objects have no names to change and cannot grow.
+
+So a commit creates the next number of a name exclusively (`manifest-00000000000000000007.json`), and the highest number is the
+current one: of two writers, one is refused. What is written lies in a draft, a local folder, until `sync` puts it on the store.
+What is read is mapped from a copy in the local cache (`store_cache.py`). No lock is held: nobody could release it for a machine
+that is gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import xxhash
+
+from bigjoin.errors import first_line
+from bigjoin.storage.interface import Current, FileStatus, Storage, StoredFile, TakenError
+from bigjoin.storage.local import LocalStorage
+from bigjoin.storage.scratch import scratch_directory
+from bigjoin.storage.store_cache import store_cache
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+NUMBER_DIGITS = 20
+"""The digits of a number in a name: with leading zeros, so that names sort like numbers."""
+_CREATES_EXCLUSIVELY = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
+"""Stores that create an object only if there is none of that name; the others refuse to rename onto a name that is taken."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class StoreStorage:
+    """Everything below a URL."""
+
+    root: UPath
+    _drafts: dict[str, Path] = field(default_factory=dict, compare=False, repr=False)
+    """By name: folders of this process, which are local until they are synced."""
+    _put: set[str] = field(default_factory=set, compare=False, repr=False)
+    """The files of drafts that are on the store."""
+
+    @property
+    def is_store(self) -> bool:
+        return True
+
+    def address(self, name: str) -> str:
+        return str(self.root / name)
+
+    def exists(self, name: str) -> bool:
+        if (draft := self._draft(name)) is not None:
+            return draft.exists(name)
+        return bool(self._asked(name, lambda fs, path: fs.exists(path))) or self._newest(name) is not None
+
+    def is_folder(self, name: str = "") -> bool:
+        return name in self._drafts or bool(self._asked(name, lambda fs, path: fs.isdir(path)))
+
+    def status(self, name: str) -> FileStatus:
+        if (draft := self._draft(name)) is not None:
+            return draft.status(name)
+        try:
+            return _status(self._asked(name, lambda fs, path: fs.info(path)))
+        except FileNotFoundError:
+            if (newest := self._newest(name)) is None:
+                raise
+            return self.status(newest[1])
+
+    def list(self, folder: str = "") -> dict[str, FileStatus]:
+        found = {}
+        with suppress(FileNotFoundError):
+            for entry in self._asked(folder, lambda fs, path: fs.ls(path, detail=True)):
+                name = entry["name"].rstrip("/").rpartition("/")[2]
+                if name and not (entry["type"] == "directory" and entry["name"].strip("/") == self._path(folder).strip("/")):
+                    found[name] = _status(entry)
+        if (draft := self._draft(folder)) is not None:
+            found |= draft.list(folder)
+        return dict(sorted(found.items()))
+
+    def sizes(self, names: set[str]) -> dict[str, int]:
+        found = {}
+        for folder in {name.rpartition("/")[0] for name in names}:
+            found |= {f"{folder}/{file}": status.bytes for file, status in self.list(folder).items()}
+        return {name: size for name, size in found.items() if name in names}
+
+    def read(self, name: str, first: int = 0, last: int | None = None) -> bytes:
+        if (draft := self._draft(name)) is not None:
+            return draft.read(name, first, last)
+        return bytes(self._asked(name, lambda fs, path: fs.cat_file(path, start=first, end=last)))
+
+    def map(self, name: str, checksum: str | None = None) -> StoredFile:
+        if (draft := self._draft(name)) is not None:
+            return draft.map(name)
+        return store_cache().map(self._key(name, checksum), lambda file: self.copy_to(name, file))
+
+    def keep(self, name: str, checksum: str | None = None) -> None:
+        if (draft := self._draft(name)) is not None:
+            store_cache().adopt(self._key(name, checksum), draft.root / name)
+
+    def _key(self, name: str, checksum: str | None) -> str:
+        """Return the key of a file in the cache; without a checksum, its name, as files have names of their own."""
+        return self.address(name) if checksum is None else f"{self.address(name)} {checksum}"
+
+    def release(self, name: str) -> None:
+        if (draft := self._drafts.pop(name, None)) is not None:
+            LocalStorage(draft).remove("")
+            self._put.difference_update({put for put in self._put if put.startswith(f"{name}/")})
+
+    def copy_to(self, name: str, file: Path) -> None:
+        self._asked(name, lambda fs, path: fs.get_file(path, str(file)))
+
+    def create_folder(self, name: str) -> Path:
+        root = scratch_directory("draft")
+        self._drafts[name] = root
+        return LocalStorage(root).create_folder(name)
+
+    def sync(self, name: str = "") -> None:
+        if (draft := self._draft(name)) is None or name in self._put:
+            return
+        if draft.is_folder(name):
+            for file, status in draft.list(name).items():
+                if status.kind != "other":
+                    self.sync(f"{name}/{file}")
+            return
+        self._asked(name, lambda fs, path: fs.put_file(str(draft.root / name), path))
+        self._put.add(name)
+
+    def publish(self, name: str, content: bytes) -> None:
+        self._asked(name, lambda fs, path: fs.pipe_file(path, content))
+
+    def current(self, name: str) -> Current:
+        for _ in range(2):  # the object may be gone by the time it is read, with newer ones in its place
+            if (newest := self._newest(name)) is None:
+                break
+            with suppress(FileNotFoundError):
+                return Current(self.read(newest[1]), newest[0])
+        raise FileNotFoundError(errno.ENOENT, "there is none", self.address(name))
+
+    def commit(self, name: str, content: bytes, after: int) -> int:
+        number = after + 1
+        numbered = _numbered(name, number)
+        try:
+            self._create(numbered, content)
+        except FileExistsError:
+            if self.read(numbered) != content:  # if it is ours, the answer to an earlier attempt was lost
+                raise TakenError from None
+        newest = self._newest(name)
+        if newest is not None and newest[0] > number:  # it was removed long ago, so nobody else found the name taken
+            self.remove(numbered)
+            raise TakenError
+        return number
+
+    def earlier(self, name: str) -> list[str]:
+        """Return the names of all contents but the current one, the oldest first."""
+        return [found for _, found in self._all(name)][:-1]
+
+    def write_from(self, name: str, position: int, content: bytes, *, sync: bool = True) -> None:
+        if (draft := self._draft(name)) is not None:
+            draft.write_from(name, position, content, sync=False)
+            return
+        assert not position, "objects cannot grow"
+        self.publish(name, content)
+
+    def move(self, name: str, target: str) -> None:
+        self.sync(name)
+        for found in self._files(name):
+            rest = found.removeprefix(self._path(name))
+            self._asked(name, lambda fs, _, one=found, other=self._path(target) + rest: fs.copy(one, other))
+        self.remove(name)
+
+    def adopt(self, name: str, source: Storage, source_name: str) -> None:
+        self._asked(name, lambda fs, path: fs.put_file(str(Path(source.root) / source_name), path))
+
+    def size(self, name: str) -> int:
+        with suppress(FileNotFoundError):
+            return int(self._asked(name, lambda fs, path: fs.du(path)))
+        return 0
+
+    def age(self, name: str) -> float:
+        """Return the seconds since a file, or the youngest one in a folder, was written."""
+        with suppress(FileNotFoundError):
+            found = self._asked(name, lambda fs, path: fs.find(path, detail=True)).values()
+            times = [
+                one.get("LastModified") or one.get("last_modified") or one.get("created") or one.get("mtime") for one in found
+            ]
+            ages = [(datetime.now(UTC) - one).total_seconds() for one in times if isinstance(one, datetime)]
+            return min(ages, default=0.0)
+        return 0.0
+
+    def remove(self, name: str) -> int:
+        if name in self._drafts:
+            self.release(name)
+        elif (draft := self._draft(name)) is not None:
+            draft.remove(name)
+            self._put.discard(name)
+        freed = self.size(name)
+        with suppress(FileNotFoundError):
+            self._asked(name, lambda fs, path: fs.rm(path, recursive=True))
+        return freed
+
+    @contextmanager
+    def locked(self, name: str, *, patience: float = 0.0) -> Iterator[None]:
+        del name, patience
+        yield
+
+    def _draft(self, name: str) -> LocalStorage | None:
+        """Return where a name lies if it is, or lies in, a draft."""
+        parts = name.split("/")
+        for depth in range(len(parts), 0, -1):
+            if (root := self._drafts.get("/".join(parts[:depth]))) is not None:
+                return LocalStorage(root)
+        return None
+
+    def _all(self, name: str) -> list[tuple[int, str]]:
+        """Return the numbers, and the names with them, that commits have given a name; the newest last."""
+        stem, _, suffix = name.rpartition(".")
+        folder, _, stem = stem.rpartition("/")
+        pattern = re.compile(rf"{re.escape(stem)}-(\d{{{NUMBER_DIGITS}}})\.{re.escape(suffix)}")
+        found = (pattern.fullmatch(file) for file in self.list(folder))
+        return sorted((int(one[1]), f"{folder}/{one[0]}" if folder else one[0]) for one in found if one is not None)
+
+    def _newest(self, name: str) -> tuple[int, str] | None:
+        found = self._all(name) if "." in name else []
+        return found[-1] if found else None
+
+    def _create(self, name: str, content: bytes) -> None:
+        """Create an object; raise FileExistsError if there is one."""
+        if self.root.protocol in _CREATES_EXCLUSIVELY:
+            self._asked(name, lambda fs, path: fs.pipe_file(path, content, mode="create"))
+            return
+        aside = f".{name}.{xxhash.xxh3_64_hexdigest(content)}"
+        self.publish(aside, content)
+        try:
+            self._asked(name, lambda fs, path: fs.mv(self._path(aside), path))
+        except OSError:
+            if not self.exists(name):
+                raise
+            raise FileExistsError(name) from None
+        finally:
+            with suppress(OSError):
+                self._asked(aside, lambda fs, path: fs.rm_file(path))
+
+    def _files(self, name: str) -> list[str]:
+        with suppress(FileNotFoundError):
+            return sorted(self._asked(name, lambda fs, path: fs.find(path)))
+        return []
+
+    def _path(self, name: str) -> str:
+        return f"{self.root.path.rstrip('/')}/{name}" if name else self.root.path.rstrip("/")
+
+    def _asked(self, name: str, ask: Callable[[Any, str], _T]) -> _T:
+        """Return what the store answers; raise OSError for whatever its client raises."""
+        try:
+            fs = self.root.fs
+            fs.invalidate_cache()
+            return ask(fs, self._path(name))
+        except OSError as error:
+            if isinstance(error, FileNotFoundError | FileExistsError):
+                raise
+            raise OSError(error.errno or errno.EIO, error.strerror or first_line(error), self.address(name)) from None
+        except Exception as error:  # each client has errors of its own
+            raise OSError(errno.EIO, first_line(error), self.address(name)) from None
+
+
+def _numbered(name: str, number: int) -> str:
+    stem, _, suffix = name.rpartition(".")
+    return f"{stem}-{number:0{NUMBER_DIGITS}}.{suffix}"
+
+
+def _status(entry: dict[str, Any]) -> FileStatus:
+    kind = "folder" if entry["type"] == "directory" else "file"
+    told = [entry.get(name) for name in ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "created")]
+    version = xxhash.xxh3_64_intdigest(repr(told).encode())
+    return FileStatus(kind, int(entry.get("size") or 0), (int(entry.get("size") or 0), version))  # type: ignore[arg-type]

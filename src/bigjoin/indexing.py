@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -135,12 +135,11 @@ def build_index(
 
     if isinstance(edges, (str, Path)):
         check_regular(edges)
-    if (isinstance(edges, str | Path) or hasattr(edges, "storage_options")) and (
-        source := index_at(edges, storage_options)
-    ) is not None:
+    known = index_at(edges, storage_options)
+    if known is not None:
         if parallel or drop_nulls or not properties or any(g is not None for g in (vertices, labels, types)) or said != JUDGED:
             raise BigjoinError(f"{edges} is an index: only its shards can change, and whether it is directed")
-        index = without_runs(Index.open(source))
+        index = without_runs(Index.open(known))
         progress("verifying")  # the copy of a damaged index would have new checksums
         verify(index)
         run, was_directed = run_for(index, spark, share), _is_directed(index)
@@ -151,7 +150,7 @@ def build_index(
         def copied(folder: Path) -> Manifest:
             dealt = shards or index.shards
             manifest = copy(index, folder, run, directed=was_directed and same, shards=dealt, part=part_size, progress=progress)
-            return _following(manifest, index.manifest, same) if path.resolve() == source.resolve() else manifest
+            return _following(manifest, index.manifest, same) if path.resolve() == known.resolve() else manifest
 
         return commit(copied, run)
     progress("looking at the source")

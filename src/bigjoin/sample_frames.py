@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +16,7 @@ from bigjoin.spark.arrow_files import frame_of_files
 from bigjoin.spark.held import Held
 from bigjoin.spark.read import quoted
 from bigjoin.spark.session import common_directory
+from bigjoin.storage import Place, writable
 
 
 def queries_of(statement: Statement, statistics: Statistics, spark: SparkSession) -> list[Query]:
@@ -33,13 +33,13 @@ def queries_of(statement: Statement, statistics: Statistics, spark: SparkSession
     return found
 
 
-def frame_of(tables: Sequence[pa.Table], columns: Sequence[str], path: Path, spark: SparkSession, held: Held) -> DataFrame:
+def frame_of(tables: Sequence[pa.Table], columns: Sequence[str], path: Place, spark: SparkSession, held: Held) -> DataFrame:
     """Return a DataFrame of the rows of tables, NULL where a table has no such column."""
     folder = common_directory(spark, path, "sample")
 
-    def write() -> tuple[list[Path], pa.Schema]:
+    def write() -> tuple[list[Place], pa.Schema]:
         table = pa.concat_tables(tables, promote_options="permissive").select(list(columns))
-        with pa.ipc.new_file(str(folder / "rows.arrow"), table.schema) as writer:
+        with writable(folder / "rows.arrow") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table, max_chunksize=1 << 16)
         return [folder / "rows.arrow"], table.schema
 

@@ -179,14 +179,14 @@ class Verbs(CountingVerbs):
 
         files = shown_while_read("finding", found) if progress is None else found(progress)
         first = next(files, None)
-        opening = [] if first is None else list(arrow_batches(str(first)))
+        opening = [] if first is None else list(arrow_batches(first))
         schema = opening[0].schema if opening else written[0]
 
         def batches() -> Iterator[pa.RecordBatch]:
             with closing(files):
                 yield from opening
                 for file in files:
-                    yield from arrow_batches(str(file))
+                    yield from arrow_batches(file)
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 

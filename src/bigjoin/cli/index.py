@@ -12,15 +12,15 @@ import click
 
 from bigjoin.cli.completion import files
 from bigjoin.cli.info import describe, described, summary
-from bigjoin.cli.options import Options, answer, index_options, named_option
+from bigjoin.cli.options import PLACE, Options, answer, index_options, named_option
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import check_exists, note_readings, spooled, start_spark
 from bigjoin.cli.vacuum import vacuumed
 from bigjoin.cli.verify import verified
 from bigjoin.defaults import PART_SIZE
 from bigjoin.languages import parse
-from bigjoin.paths import check_local, is_remote
 from bigjoin.reading import JUDGED
+from bigjoin.storage.place import Place
 
 if TYPE_CHECKING:
     from bigjoin.query.query import Query
@@ -34,7 +34,7 @@ _FORMER_OPTIONS = {"info": described, "verify": verified, "vacuum": vacuumed}
 
 @click.command()
 @click.argument("source", shell_complete=files)
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
+@click.argument("directory", metavar="DIR", type=PLACE, required=False)
 @named_option("--relation", "relations", "PATH", text="A further relation over the same vertices; may be repeated.")
 @click.option("--name", default="edge", metavar="NAME", show_default=True, help="The name of SOURCE's relation.")
 @click.option("--vertices", metavar="PATH", shell_complete=files, help=_VERTICES)
@@ -50,7 +50,7 @@ _FORMER_OPTIONS = {"info": described, "verify": verified, "vacuum": vacuumed}
 @click.option("--verify", is_flag=True, hidden=True)
 @click.option("--vacuum", is_flag=True, hidden=True)
 @index_options
-def index(source: str, directory: Path | None, stored: dict[str, str], options: Options, **build: Any) -> None:
+def index(source: str, directory: Place | None, stored: dict[str, str], options: Options, **build: Any) -> None:
     """Build an index of SOURCE in DIR, where it stays. Then use DIR as the SOURCE of any number of queries.
 
     If DIR already has an index, it is replaced once the new one is complete. If SOURCE is an index, it is written again, with
@@ -73,7 +73,7 @@ def index(source: str, directory: Path | None, stored: dict[str, str], options: 
 
 def _build(
     source: str,
-    directory: Path,
+    directory: Place,
     queries: dict[str, Query],
     options: Options,
     *,
@@ -86,13 +86,13 @@ def _build(
     """Build an index, and print what it holds; `build` are further arguments of build_index."""
     from bigjoin.graph import Graph
     from bigjoin.index.directory import Index
-    from bigjoin.index.manifest_file import check_target, is_index
+    from bigjoin.index.manifest_file import check_target
     from bigjoin.index.writer import verify as verify_index
     from bigjoin.indexing import build_index, run_for
     from bigjoin.materialize import definitions, materialize
+    from bigjoin.spark.store_options import index_at
     from bigjoin.streaming.compaction import compact_in_place
 
-    check_local(directory, "an index is written")
     check_target(directory)
     if name in options.relations:
         raise click.UsageError(f"--relation {name}={options.relations[name]}: there are two relations {name!r}")
@@ -102,7 +102,8 @@ def _build(
     relations = {name: given[f"r {name}"] for name in options.relations}
     for path in given.values():
         check_exists(path)
-    before = Index.open(source) if not is_remote(source) and is_index(Path(source)) else None
+    at = index_at(source)
+    before = None if at is None else Index.open(at)
     if before is not None and (options.relations or name != "edge"):
         raise click.UsageError(f"{source} is an index: --name and --relation are for tables of edges")
     changes_edges = no_properties or options.drop_nulls or any(build.values()) or options.reading != JUDGED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bigjoin.cli.options import Answer, Facts, Options, inspection
+from bigjoin.storage.place import Place
 
 if TYPE_CHECKING:
     from bigjoin.index.directory import Index
@@ -17,7 +17,7 @@ BAR_WIDTH = 40
 """Characters of the longest bar of a histogram."""
 
 
-def described(directory: Path, _: Options) -> Answer:
+def described(directory: Place, _: Options) -> Answer:
     """Show what the index DIR contains: vertices, edges, properties, labels, stored results, degrees and hubs."""
     from bigjoin.index.directory import Index
 

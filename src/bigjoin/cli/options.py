@@ -18,9 +18,11 @@ from bigjoin.defaults import BATCH_SIZE, EXCHANGE_BATCH_SIZE, STRATEGIES, Limits
 from bigjoin.errors import BigjoinError, OptionError
 from bigjoin.languages import Flags, parameter_value
 from bigjoin.memory import size_in_bytes
+from bigjoin.paths import is_remote
 from bigjoin.query.flags import FLAGS
 from bigjoin.query.terms import ParameterValue
 from bigjoin.reading import JUDGED, ReadingOptions
+from bigjoin.storage.place import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,12 +129,24 @@ def with_options(*names: str) -> Decorator:
     return decorate
 
 
-def inspection(name: str, inspect: Callable[[Path, Options], Answer]) -> click.Command:
+class PlaceType(click.Path):
+    """A path of this machine, or a URL of a store."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from bigjoin.storage.place import place_of
+
+        return place_of(value) if is_remote(str(value)) else Path(str(super().convert(value, param, ctx)))
+
+
+PLACE = PlaceType()
+
+
+def inspection(name: str, inspect: Callable[[Place, Options], Answer]) -> click.Command:
     """Return the command that prints what `inspect` says about the index DIR; its docstring is the help."""
 
     @click.command(name, help=inspect.__doc__)
     @with_options("directory", *_OUTPUT_OPTIONS)
-    def command(directory: Path, options: Options) -> None:
+    def command(directory: Place, options: Options) -> None:
         answer(options, *inspect(directory, options))
 
     return command
@@ -232,7 +246,7 @@ _HEADER = "Whether the first line of a text file is a header [default: bigjoin j
 _SHARED: dict[str, Decorator] = {
     "query": click.argument("query", shell_complete=query_names),
     "source": click.argument("source", required=False, shell_complete=files),
-    "directory": click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)),
+    "directory": click.argument("directory", metavar="DIR", type=PLACE),
     "undirected": _flag("undirected", "Read edges in both directions and drop loops."),
     **{flag.name: _flag(flag.name, flag.help) for flag in FLAGS},
     "where": click.option("--where", metavar="EXPR", help="Conditions, such as 'a < b and (e.amount > 5 or e.note is null)'."),

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 
 import click
 
 from bigjoin.cli.completion import query_names_or_files
-from bigjoin.cli.options import Options, replay_options
+from bigjoin.cli.options import PLACE, Options, replay_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import start_spark
 from bigjoin.cli.watch import watched_queries
 from bigjoin.index.contents import number_of
+from bigjoin.storage.place import Place
 
-_PATH_TYPE = click.Path(path_type=Path)
 _OUTPUT_HELP = "A new folder for the signed matches, as 'bigjoin watch' writes them."
 
 
 @click.command()
 @click.argument("query", nargs=-1, required=True, shell_complete=query_names_or_files)
-@click.argument("directory", metavar="DIR", type=_PATH_TYPE)
-@click.option("--output", required=True, metavar="PATH", type=_PATH_TYPE, help=_OUTPUT_HELP)
+@click.argument("directory", metavar="DIR", type=PLACE)
+@click.option("--output", required=True, metavar="PATH", type=PLACE, help=_OUTPUT_HELP)
 @click.option("--first", required=True, type=click.IntRange(min=1), metavar="N", help="The first epoch to replay.")
 @replay_options
-def replay(query: tuple[str, ...], directory: Path, output: Path, first: int, options: Options) -> None:
+def replay(query: tuple[str, ...], directory: Place, output: Place, first: int, options: Options) -> None:
     """Find again which matches of QUERY the last epochs of the index DIR created and destroyed.
 
     QUERY may be new. The index has to keep the epochs (bigjoin watch --keep-epochs K); it is not changed. You can give several

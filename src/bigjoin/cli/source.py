@@ -94,10 +94,10 @@ def open_source(source: str | None, options: Options, report: Reporter) -> Graph
     if source is not None:
         if options.relations:
             raise click.UsageError("give either SOURCE or --relation, not both")
-        from bigjoin.index.manifest_file import is_index
+        from bigjoin.spark.store_options import index_at
 
         graph = open_graph(source, options, report)
-        if is_remote(source) or not is_index(Path(source)):
+        if index_at(source) is None:
             note_readings(graph.index, options, None if source == STDIN else source)
         return graph
     if not options.relations:
@@ -121,16 +121,16 @@ def open_source(source: str | None, options: Options, report: Reporter) -> Graph
 def open_graph(source: str, options: Options, report: Reporter) -> Graph:
     """Return the graph of a source: from its own index, from the cache, or from an index built now."""
     from bigjoin.graph import Graph
-    from bigjoin.index.manifest_file import is_index
+    from bigjoin.spark.store_options import index_at
 
     from_stdin = source == STDIN
     source = spooled({"": source})[""]
     check_exists(source)
     path, is_local = Path(source), not is_remote(source)
-    if is_local and is_index(path):
+    if (known := index_at(source)) is not None:
         if options.reading != JUDGED:
             raise click.UsageError(f"{source} is an index: options about columns and text are for other sources")
-        graph = Graph.open(path, epoch=options.epoch, verify=not options.no_verify)
+        graph = Graph.open(known, epoch=options.epoch, verify=not options.no_verify)
         if not options.undirected or not graph.directed:
             return graph
         report.stage("deriving the undirected graph")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bigjoin.cli.options import Options, answer, inspection_options
+from bigjoin.cli.options import PLACE, Options, answer, inspection_options
 from bigjoin.index.contents import number_of
 from bigjoin.memory import shown_size
+from bigjoin.storage.place import Place
 
 if TYPE_CHECKING:
     from bigjoin.streaming.status import OutputStatus, WatchStatus
@@ -20,9 +20,9 @@ _OUTPUT_HELP = "The folder that the watch writes to, to show what it has."
 
 
 @click.command()
-@click.option("--output", metavar="PATH", type=click.Path(path_type=Path), help=_OUTPUT_HELP)
+@click.option("--output", metavar="PATH", type=PLACE, help=_OUTPUT_HELP)
 @inspection_options
-def status(directory: Path, output: Path | None, options: Options) -> None:
+def status(directory: Place, output: Place | None, options: Options) -> None:
     """Show how far the watch of the index DIR has come: its last epoch, where that came from, and counts of matches.
 
     You can ask while a watch is running: nothing is locked or changed.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from bigjoin.cli.options import Answer, Options, inspection
+from bigjoin.storage.place import Place
 
 
-def vacuumed(directory: Path, _: Options) -> Answer:
+def vacuumed(directory: Place, _: Options) -> Answer:
     """Remove the files of the index DIR that its current version does not need.
 
     Queries that began before the last change of the index may still read these files: let them finish first.

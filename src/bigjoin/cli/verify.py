@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from bigjoin.cli.options import Answer, Options, inspection
 from bigjoin.cli.progress import Reporter
+from bigjoin.storage.place import Place
 
 
-def verified(directory: Path, options: Options) -> Answer:
+def verified(directory: Place, options: Options) -> Answer:
     """Compare every file of the index DIR with its checksum, and check that its contents are consistent."""
     from bigjoin.index.directory import Index
     from bigjoin.index.writer import verify as verify_index

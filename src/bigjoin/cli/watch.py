@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from bigjoin.cli.completion import query_names_or_files
-from bigjoin.cli.options import Options, watch_options
+from bigjoin.cli.options import PLACE, Options, watch_options
 from bigjoin.cli.progress import Reporter
 from bigjoin.cli.source import start_spark
 from bigjoin.defaults import BadRowName, SyncName, check_on_bad_row
@@ -21,6 +21,7 @@ from bigjoin.errors import BigjoinError, SourceError, bounded
 from bigjoin.index.contents import number_of
 from bigjoin.languages import read
 from bigjoin.paths import check_local
+from bigjoin.storage.place import Place
 
 if TYPE_CHECKING:
     from bigjoin.streaming.epoch import Epoch
@@ -47,9 +48,9 @@ _KEEP_HELP = (
 
 @click.command()
 @click.argument("query", nargs=-1, required=True, shell_complete=query_names_or_files)
-@click.argument("directory", metavar="DIR", type=_PATH_TYPE)
+@click.argument("directory", metavar="DIR", type=PLACE)
 @click.option("--updates", required=True, metavar="PATH", type=_PATH_TYPE, help=_UPDATES_HELP)
-@click.option("--output", metavar="PATH", type=_PATH_TYPE, help=_OUTPUT_HELP)
+@click.option("--output", metavar="PATH", type=PLACE, help=_OUTPUT_HELP)
 @click.option("--by", metavar="LIST", help="Count for each value of attributes, properties or expressions, as 'count' does.")
 @click.option("--once", is_flag=True, help="Stop when all files that exist are applied.")
 @click.option(
@@ -68,9 +69,9 @@ _KEEP_HELP = (
 @watch_options
 def watch(
     query: tuple[str, ...],
-    directory: Path,
+    directory: Place,
     updates: Path,
-    output: Path | None,
+    output: Place | None,
     by: str | None,
     once: bool,
     order: str | None,
@@ -106,9 +107,6 @@ def watch(
     check_on_bad_row(on_bad_row, has_output=output is not None)
     columns = UpdateColumns(src_column, dst_column, op_column)
     check_local(updates, "the files of --updates are read", SourceError)
-    check_local(directory, "an index is kept")
-    if output is not None:
-        check_local(output, "matches are written")
     if not updates.is_dir():
         raise SourceError(f"there is no folder {updates} of updates")
     with Reporter(quiet=options.quiet) as report:
@@ -197,7 +195,7 @@ def watched_queries(queries: tuple[str, ...], options: Options, *, listing: bool
 
 
 def _begin_empty(
-    path: Path, folder: Path, options: Options, columns: UpdateColumns, on_bad_row: BadRowName, *, left_out: str | None
+    path: Place, folder: Path, options: Options, columns: UpdateColumns, on_bad_row: BadRowName, *, left_out: str | None
 ) -> None:
     """Build the index of an empty graph with the columns of the first file of updates, without the one that orders them."""
     from bigjoin.indexing import build_index

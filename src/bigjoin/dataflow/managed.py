@@ -41,6 +41,7 @@ from bigjoin.joins.blocks import UNCOUNTED, Counts, Proposals, join
 from bigjoin.joins.dataflow_primitive import WORTH_COUNTING, Sink, Tally
 from bigjoin.joins.seeds import decide
 from bigjoin.kernels.walk import ascend
+from bigjoin.storage import Place, place_like
 
 MAX_TESTS = 10
 """Exchanges in which the candidates of a step are tested; if there are more tests, the last exchange makes several."""
@@ -322,10 +323,14 @@ def _others(step: BoundStep) -> list[list[IntersectLookup]]:
     return [[IntersectLookup(e, proposer=(i - turn) % len(extenders)) for i, e in extenders] for turn in turns]
 
 
-def begin(manager: Manager, slices: Sequence[Slice]) -> tuple[int, Managed | None]:
+def begin(manager: Manager, slices: Sequence[Slice], folder: Place | None = None) -> tuple[int, Managed | None]:
     """Begin a worker's round with its deal; return how many ranges it was dealt, of seeds or candidates, and the state."""
     if manager.number is None:
         positions = np.concatenate([np.arange(part.first, part.last) for part in slices] or [np.empty(0, np.int64)])
         return len(slices), manager.seed(positions)
-    blocks = [block for part in slices for block in read_waiting(part.file, part.first, part.last)]
+    blocks = [
+        block
+        for part in slices
+        for block in read_waiting(part.file if folder is None else place_like(part.file, folder), part.first, part.last)
+    ]
     return sum(map(len, blocks)), manager.extend(join(blocks)) if blocks else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from bigjoin.dataflow.schedule import Waiting
 from bigjoin.index.trie import Codes
 from bigjoin.joins.blocks import Counts, join
 from bigjoin.joins.dataflow_primitive import codes_that_travel
+from bigjoin.storage import Place, place_of
 
 HEADER_BYTES = 16
 """The header of each block: how many bytes it has, and how many proposals it makes."""
@@ -21,7 +21,7 @@ HEADER_BYTES = 16
 class WaitingFile:
     """A file that is being written, and what the schedule has to know about it (`waiting`)."""
 
-    def __init__(self, folder: Path, step: int, stop: int, task: int) -> None:
+    def __init__(self, folder: Place, step: int, stop: int, task: int) -> None:
         path = folder / f"{uuid.uuid4().hex}.waiting"
         self.waiting = Waiting(str(path), step, stop, task)
         self._file = path.open("wb")
@@ -41,10 +41,10 @@ class WaitingFile:
         self._file.close()
 
 
-def read_waiting(path: str | Path, first: int, last: int) -> Iterator[Counts]:
+def read_waiting(path: str | Place, first: int, last: int) -> Iterator[Counts]:
     """Give proposals first..last - 1 of a file, block by block."""
     seen = 0
-    with Path(path).open("rb") as file:
+    with place_of(path).open("rb") as file:
         while seen < last and (header := file.read(HEADER_BYTES)):
             size, proposals = (int(n) for n in np.frombuffer(header, np.int64))
             if seen + proposals <= first:

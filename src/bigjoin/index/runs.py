@@ -10,7 +10,6 @@ import io
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np

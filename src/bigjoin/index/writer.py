@@ -218,7 +218,7 @@ def _not_needed(path: Place, retention: float, last: int | None = None) -> list[
     kept_until = _folders(path, retention, last)
     if not kept_until and storage.exists(MANIFEST):
         return []  # the manifest cannot be read, so nobody knows what it needs
-    found = storage.earlier(MANIFEST)[:-EARLIER_MANIFESTS]
+    found = [*storage.earlier(MANIFEST)[:-EARLIER_MANIFESTS]]
     for name, status in storage.list().items():
         is_draft = name.startswith((f".{MANIFEST}.", f".{STEM}-")) and status.kind != "folder"
         if is_draft or (is_build(name) and kept_until.get(name, 0.0) <= now):

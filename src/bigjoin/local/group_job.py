@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,8 @@ from bigjoin.local.matches import ARROW_SUFFIX, schema_of, write_batches
 from bigjoin.local.progress import Meter
 from bigjoin.local.strategy import Ask
 from bigjoin.planner import group_plan
+from bigjoin.storage import Place, place_like
+from bigjoin.storage.arrays import load_array
 
 CODES_PER_FILE = 1 << 18
 """Codes whose groups are in one file of the result, if there is one key."""
@@ -49,7 +50,7 @@ class GroupJob:
     program: GroupProgram
     index: AskedIndex
     pieces: tuple[tuple[Piece, ...], ...]
-    folder: str
+    folder: Place
     """Where tasks write what they count, every time that the job runs."""
 
     @property
@@ -91,12 +92,12 @@ class GroupReceipt:
 class GroupFiles:
     """The rows of a result, in Arrow files."""
 
-    files: tuple[Path, ...]
+    files: tuple[Place, ...]
     schema: pa.Schema
     matches: int
 
 
-def group_job(ask: Ask, folder: Path, tasks: int, parts: int) -> GroupJob | None:
+def group_job(ask: Ask, folder: Place, tasks: int, parts: int) -> GroupJob | None:
     """Return a count by the keys of a question, dealt to tasks; None if it cannot be counted by compiled loops."""
     plan = group_plan(ask.meaning, ask.meaning.keys)
     program = None if plan is None else program_of(plan, ask.index)
@@ -104,17 +105,18 @@ def group_job(ask: Ask, folder: Path, tasks: int, parts: int) -> GroupJob | None
         return None
     pieces = program.pieces(ask.index, parts)
     dealt = (tuple(pieces[task::tasks]) for task in range(tasks))
-    return GroupJob(program, ask.index, tuple(mine for mine in dealt if mine), str(folder.absolute()))
+    return GroupJob(program, ask.index, tuple(mine for mine in dealt if mine), folder.absolute())
 
 
 def count_groups(job: GroupJob, meter: str | None, number: int) -> GroupReceipt:
     """Count the pieces of one task, and write what it has counted."""
     program, mine, progress = job.program, job.pieces[number], Meter(meter, number).advance
-    file = Path(job.folder) / f"part-{number:05d}-{uuid.uuid4().hex}"
+    file = job.folder / f"part-{number:05d}-{uuid.uuid4().hex}"
     if isinstance(program, CodeCountProgram):
         counts = program.count(job.index, mine, progress)
         path = file.with_suffix(".npy")
-        np.save(path, _halves(counts) if counts.dtype == object else counts, allow_pickle=False)
+        with path.open("wb") as sink:
+            np.save(sink, _halves(counts) if counts.dtype == object else counts, allow_pickle=False)
         return GroupReceipt((str(path),), exact_sum(counts), 0)
     matches = largest = 0
 
@@ -130,13 +132,13 @@ def count_groups(job: GroupJob, meter: str | None, number: int) -> GroupReceipt:
     return GroupReceipt((str(path),) if written else (), matches, largest)
 
 
-def put_together(job: GroupJob, receipts: Sequence[GroupReceipt], folder: Path) -> GroupFiles:
+def put_together(job: GroupJob, receipts: Sequence[GroupReceipt], folder: Place) -> GroupFiles:
     """Return the rows of a result, in files of a folder, given what its tasks have written, which is moved or removed."""
     empty = job.batch(GroupRows(np.zeros((len(job.program.plan.keys), 0), np.uint32), np.zeros(0, np.int64)))
     if isinstance(job.program, CodeCountProgram):
         files, matches, largest = _by_code(job, receipts, folder)
     else:
-        written = [Path(file) for receipt in receipts for file in receipt.files]
+        written = [place_like(file, job.folder) for receipt in receipts for file in receipt.files]
         files = tuple(file.rename(folder / file.name) for file in written)
         matches = sum(receipt.matches for receipt in receipts)
         largest = max((receipt.largest for receipt in receipts), default=0)
@@ -145,9 +147,10 @@ def put_together(job: GroupJob, receipts: Sequence[GroupReceipt], folder: Path) 
     return GroupFiles(files, empty.schema.set(len(empty.schema) - 1, pa.field(GROUP_COUNT, kind)), matches)
 
 
-def _by_code(job: GroupJob, receipts: Sequence[GroupReceipt], folder: Path) -> tuple[tuple[Path, ...], int, int]:
+def _by_code(job: GroupJob, receipts: Sequence[GroupReceipt], folder: Place) -> tuple[tuple[Place, ...], int, int]:
     """Add up the arrays of tasks, some codes at a time, and write the groups that have matches."""
-    arrays = [np.load(file, mmap_mode="r") for receipt in receipts for file in receipt.files]
+    written = [place_like(file, job.folder) for receipt in receipts for file in receipt.files]
+    arrays = [load_array(file) for file in written]
     files, largest, divisor = [], 0, job.program.plan.divisor
     size = arrays[0].shape[-1] if arrays else 0
     kind = code_type(size)
@@ -160,9 +163,8 @@ def _by_code(job: GroupJob, receipts: Sequence[GroupReceipt], folder: Path) -> t
             files.append(folder / f"counts-{start:012d}{ARROW_SUFFIX}")
             rows = GroupRows((codes + start)[None].astype(kind), counts[codes])
             write_batches(iter([job.batch(rows)]), files[-1], ARROW_SUFFIX)
-    for receipt in receipts:
-        for file in receipt.files:
-            Path(file).unlink()
+    for file in written:
+        file.unlink()
     return tuple(files), sum(receipt.matches for receipt in receipts) // divisor, largest
 
 

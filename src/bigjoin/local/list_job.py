@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ from bigjoin.local.row_bound import RowBound
 from bigjoin.local.strategy import Ask
 from bigjoin.planner import factorized_plan, plan
 from bigjoin.quota import quota
+from bigjoin.storage import Place, make_folder
 
 ROW_GROUP_ROWS = 1 << 20
 """Rows of a row group in a file, which are found and written at once."""
@@ -83,30 +83,28 @@ def limited_to_one_task(job: ListJob) -> ListJob:
     return job if job.limit is None else replace(job, ranges=(tuple(chain.from_iterable(job.ranges)),))
 
 
-def bounded_in(job: ListJob, most: int | None, folder: Path) -> ListJob:
+def bounded_in(job: ListJob, most: int | None, folder: Place) -> ListJob:
     """Return a search whose tasks note in a folder how many rows they have, if there may only be so many."""
     if most is None:
         return job
-    (noted := folder / "_rows").mkdir()
-    return replace(job, bound=RowBound(most, str(noted.absolute())))
+    return replace(job, bound=RowBound(most, make_folder(folder / "_rows").absolute()))
 
 
-def write_file(job: ListJob, folder: str, suffix: str, meter: str | None, number: int) -> PartFile | None:
+def write_file(job: ListJob, folder: Place, suffix: str, meter: str | None, number: int) -> PartFile | None:
     """Write the matches of one task to a file of its own, if it has any."""
-    file = Path(folder) / f"part-{number:05d}-{uuid.uuid4().hex}{suffix}"
+    file = folder / f"part-{number:05d}-{uuid.uuid4().hex}{suffix}"
     batches = match_batches(replace(job, batch_size=max(job.batch_size, ROW_GROUP_ROWS)), number, meter)
     rows = write_batches(batches, file, suffix)
     return (file, rows) if rows else None
 
 
-def write_pieces(job: ListJob, folder: str, suffix: str, meter: str | None, number: int) -> None:
+def write_pieces(job: ListJob, folder: Place, suffix: str, meter: str | None, number: int) -> None:
     """Write the matches of one task as pieces; a task that runs again writes the same ones under the same names."""
-    where = Path(folder)
     for place, batch in enumerate(match_batches(replace(job, batch_size=min(job.batch_size, STREAMED_ROWS)), number, meter)):
-        make_room(where)
-        draft = where / f"part-{uuid.uuid4().hex}{suffix}"
+        make_room(folder)
+        draft = folder / f"part-{uuid.uuid4().hex}{suffix}"
         write_batches(iter([batch]), draft, suffix)
-        draft.rename(where / f"{PIECE_PREFIX}{number:05d}-{place:09d}{suffix}")
+        draft.rename(folder / f"{PIECE_PREFIX}{number:05d}-{place:09d}{suffix}")
 
 
 def match_batches(job: ListJob, number: int, meter: str | None) -> Iterator[pa.RecordBatch]:

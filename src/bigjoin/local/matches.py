@@ -171,10 +171,13 @@ def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa
                 return
 
 
-def arrow_batches(file: str | bytes) -> Iterator[pa.RecordBatch]:
+def arrow_batches(file: Place | bytes) -> Iterator[pa.RecordBatch]:
     """Give the batches of an Arrow file, or of its contents."""
     try:
-        source = pa.BufferReader(file) if isinstance(file, bytes) else pa.memory_map(file)
+        if isinstance(file, Path):
+            source = pa.memory_map(str(file))
+        else:
+            source = pa.BufferReader(file if isinstance(file, bytes) else file.read_bytes())
     except FileNotFoundError:
         raise BigjoinError("the files of this result are gone, as its graph was closed: find it again") from None
     with source:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
 from bigjoin.errors import RowLimitError
+from bigjoin.storage import Place, is_on_store
 
 
 @dataclass(frozen=True)
@@ -20,21 +20,24 @@ class RowBound:
     """The most rows of a result, and the folder in which tasks say how many they have."""
 
     most: int
-    folder: str
+    folder: Place
 
     def watched(self, batches: Iterator[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
         """Give the batches of a task, unless all tasks together have found too many rows."""
-        rows, mine = 0, Path(self.folder) / str(task)
+        rows, mine = 0, self.folder / str(task)
         for batch in batches:
             rows += batch.num_rows
             self._note(mine, rows)
             yield batch
 
-    def _note(self, mine: Path, rows: int) -> None:
-        # Numbers of a fixed width are overwritten in place, so that nobody reads half of one.
-        with mine.open("r+b" if mine.exists() else "wb", buffering=0) as file:
-            file.write(b"%020d" % rows)
-        found = sum(int(file.read_bytes() or 0) for file in Path(self.folder).iterdir())
+    def _note(self, mine: Place, rows: int) -> None:
+        number = b"%020d" % rows
+        if not is_on_store(mine):  # overwritten in place with a fixed width, so that nobody reads half of a number
+            with mine.open("r+b" if mine.exists() else "wb", buffering=0) as file:
+                file.write(number)
+        else:
+            mine.write_bytes(number)
+        found = sum(int(file.read_bytes() or 0) for file in self.folder.iterdir())
         if found > self.most:
             raise too_many_rows(self.most)
 

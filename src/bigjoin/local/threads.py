@@ -115,7 +115,7 @@ class Local(Strategy):
         job = bounded_in(limited_to_one_task(list_job(ask, _threads(ask))), ask.max_rows, folder)
         quota().check()
         with watching(sum(map(len, job.ranges)), progress) as meter:
-            task = partial(write_pieces if in_pieces else write_file, job, str(folder.absolute()), suffix, meter)
+            task = partial(write_pieces if in_pieces else write_file, job, folder.absolute(), suffix, meter)
             found = in_threads(task, range(len(job.ranges)), threads=_threads(ask))
         return [part for part in found if part is not None], job.schema
 

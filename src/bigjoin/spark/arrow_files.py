@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,6 +12,7 @@ import pyarrow as pa
 from bigjoin.local.matches import arrow_batches, in_microseconds
 from bigjoin.spark.held import Held
 from bigjoin.spark.tasks import run_numbered
+from bigjoin.storage import Place, remove_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,23 +22,23 @@ MAX_BYTES_IN_FRAME = 1 << 19
 
 
 def frame_of_files(
-    spark: SparkSession, folder: Path, held: Held, tasks: int, write: Callable[[], tuple[Sequence[Path], pa.Schema]]
+    spark: SparkSession, folder: Place, held: Held, tasks: int, write: Callable[[], tuple[Sequence[Place], pa.Schema]]
 ) -> DataFrame:
     """Return a DataFrame of the rows that `write` puts into Arrow files in a folder, which is then kept only if it is read."""
-    files: list[str] | list[bytes]
+    files: list[Place] | list[bytes]
     with ExitStack() as removal:
-        removal.callback(shutil.rmtree, folder, ignore_errors=True)
+        removal.callback(remove_folder, folder)
         written, columns = write()
         if sum(file.stat().st_size for file in written) <= MAX_BYTES_IN_FRAME:
             files = [file.read_bytes() for file in written]
         else:
-            files = [str(file) for file in written]
+            files = list(written)
             held.add(folder, spark)
             removal.pop_all()  # the folder is kept
     return _frame(spark, files, in_microseconds(columns), max(1, min(tasks, len(files))))
 
 
-def _frame(spark: SparkSession, files: list[str] | list[bytes], columns: pa.Schema, tasks: int) -> DataFrame:
+def _frame(spark: SparkSession, files: list[Place] | list[bytes], columns: pa.Schema, tasks: int) -> DataFrame:
     """Return a DataFrame that reads Arrow files, or their contents."""
     from pyspark.sql.pandas.types import from_arrow_schema
 

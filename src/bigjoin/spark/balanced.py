@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Receipt, TaskOutput, by_worker
 from bigjoin.spark.round_stats import RoundStats
 from bigjoin.spark.rounds import LIMITED_PROPOSALS, STREAMED_PROPOSALS, InRounds, Rounds
+from bigjoin.storage import place_like
 
 STATE = -2
 """The visit of a row that tells a worker which file holds what it manages; other visits are the numbers of indices."""
@@ -149,7 +149,7 @@ class BalancedTask(RoundTask):
         """Read what is dealt to the workers of this task, and make the first requests."""
         for worker in self.job.hosted(self.number):
             before = sum(self.tally.candidates)
-            self.dealt[worker], state = begin(self.manager, self.now.work[worker])
+            self.dealt[worker], state = begin(self.manager, self.now.work[worker], self.job.folder)
             self.begun_with.append((worker, sum(self.tally.candidates) - before))
             if state is not None:
                 yield from self._asked(worker, state)
@@ -173,7 +173,9 @@ class BalancedTask(RoundTask):
         for worker, mine in groupby(rows, key=lambda row: row.source):
             file, *said = mine  # the row with the worker's state has the smallest sequence number
             if not self.output.is_full:
-                managed = Managed.of(unpack_arrays(Path(file.payload.to_pybytes().decode()).read_bytes()))
+                managed = Managed.of(
+                    unpack_arrays(place_like(file.payload.to_pybytes().decode(), self.job.folder).read_bytes())
+                )
                 state = self.manager.advance(self.stage // 2 - 1, managed, _answers(said))
                 if state is not None:
                     yield from self._asked(worker, state)
@@ -184,7 +186,7 @@ class BalancedTask(RoundTask):
         The state is written first: if that fails, no requests are sent whose answers could not be used.
         """
         if not state.is_last:
-            path = Path(self.job.folder) / f"{uuid.uuid4().hex}.state"
+            path = self.job.folder / f"{uuid.uuid4().hex}.state"
             with path.open("wb") as target:
                 target.writelines(packed(state.arrays()))
                 self.states.append((str(path), target.tell()))

@@ -7,14 +7,14 @@ process ends. A small result is part of its frame instead, and needs no files.
 
 from __future__ import annotations
 
-import shutil
 import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakSet
+
+from bigjoin.storage import Place, remove_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ _changing = threading.Lock()
 class _Folder:
     """The files of one result, and the session that reads them."""
 
-    path: Path
+    path: Place
     session: SparkSession
     bytes: int
 
@@ -57,14 +57,14 @@ class Held:
         """How many bytes on disk are kept."""
         return sum(folder.bytes for folder in list(self._folders))
 
-    def add(self, folder: Path, spark: SparkSession) -> None:
+    def add(self, folder: Place, spark: SparkSession) -> None:
         """Keep a folder, and remove what is kept for sessions that have ended."""
         with _changing:
             kept = [(held, one.session) for held in self._all for one in held._folders if one.session is not spark]
         for held, session in kept:
             if has_ended(session):
                 held.free([session])
-        size = sum(file.stat().st_size for file in folder.iterdir())
+        size = sum(file.stat().st_size for file in folder.iterdir()) if folder.exists() else 0
         with _changing:
             self._folders.append(_Folder(folder, spark, size))
             is_much = not self._noted and self.bytes > MAX_UNNOTED_BYTES
@@ -82,7 +82,7 @@ class Held:
             freed = [folder for folder in self._folders if sessions is None or folder.session in sessions]
             self._folders = [folder for folder in self._folders if folder not in freed]
         for folder in freed:
-            shutil.rmtree(folder.path, ignore_errors=True)
+            remove_folder(folder.path)
 
 
 def has_ended(spark: SparkSession) -> bool:

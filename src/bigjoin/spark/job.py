@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from bigjoin.joins.itinerary import Itinerary
 from bigjoin.joins.phase import Phase
 from bigjoin.local.matches import schema_of
 from bigjoin.query.plan import Plan
+from bigjoin.storage import Place
 
 MAX_BOUND_PLANS = 8
 """Jobs whose bound plan a process keeps: tasks of several queries take turns in it."""
@@ -33,7 +35,7 @@ class Job:
     tasks: int
     batch_size: int
     limit: int | None = None
-    output: tuple[str, str] | None = None
+    output: tuple[Place, str] | None = None
     """The folder and the suffix of the files that matches are written to; None if they are counted."""
     signed: Signed | None = None
     """How matches are reported, for the plan of a delta query."""
@@ -45,7 +47,7 @@ class Job:
     """If only a sample of the matches is written: its size, and the salt of the hashes that decide."""
     streams: bool = False
     """Whether matches are read as they are found, so that a round has to find a limited number of them."""
-    folder: str = ""
+    folder: Place = Path()
     """Where prefixes wait: a folder that every task sees."""
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 

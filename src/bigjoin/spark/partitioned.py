@@ -26,6 +26,7 @@ from bigjoin.joins.itinerary import Itinerary
 from bigjoin.spark.exchange import Arrival, RoundTask, Row
 from bigjoin.spark.job import Job
 from bigjoin.spark.rounds import LIMITED_PROPOSALS, STREAMED_PROPOSALS, InRounds, Rounds
+from bigjoin.storage import place_like
 
 ROUND_PROPOSALS = 1 << 26
 """Proposals of each step in one round, which limits what a Spark job moves and what waits on disk at each step."""
@@ -114,7 +115,8 @@ class PartitionedTask(RoundTask):
                     if self.output.is_full:
                         return
             else:
-                batches = (block.batches(self.job.batch_size) for block in read_waiting(part.file, part.first, part.last))
+                waiting = read_waiting(place_like(part.file, self.job.folder), part.first, part.last)
+                batches = (block.batches(self.job.batch_size) for block in waiting)
                 for batch in chain.from_iterable(batches):
                     yield from self._send(self.dataflow.propose(self.now.step, part.stop, batch))
                     if self.output.is_full:

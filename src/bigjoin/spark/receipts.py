@@ -8,7 +8,6 @@ import resource
 import time
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -81,7 +80,7 @@ class TaskOutput:
     def wait(self, step: int, stop: int, block: Counts, keys: Codes | None) -> None:
         """Write prefixes to the file of a stop."""
         if (step, stop) not in self._waiting:
-            self._waiting[step, stop] = WaitingFile(Path(self.job.folder), step, stop, 0)
+            self._waiting[step, stop] = WaitingFile(self.job.folder, step, stop, 0)
         self._waiting[step, stop].put(block, keys)
 
     def match(self, matches: Codes) -> None:
@@ -105,7 +104,7 @@ class TaskOutput:
     def _file(self, schema: pa.Schema) -> MatchFile:
         assert self.job.output is not None
         folder, suffix = self.job.output
-        return MatchFile(Path(folder) / f"part-{uuid.uuid4().hex}{suffix}", schema, suffix)
+        return MatchFile(folder / f"part-{uuid.uuid4().hex}{suffix}", schema, suffix)
 
     def close(self) -> None:
         """Finish the files, unless they are finished already."""

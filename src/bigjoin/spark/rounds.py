@@ -8,7 +8,6 @@ and what a task does in each stage.
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
 from abc import abstractmethod
@@ -16,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from random import Random
 from typing import Any, Generic, TypeVar
 
@@ -42,6 +40,7 @@ from bigjoin.spark.round_stats import RoundStats
 from bigjoin.spark.session import common_directory, parallelism
 from bigjoin.spark.smallest import smallest_of
 from bigjoin.spark.strategy import SparkStrategy
+from bigjoin.storage import Place, place_like, remove_folder
 
 LIMITED_PROPOSALS = 1 << 16
 """Proposals of the first round if there is a limit; each later round has twice as many."""
@@ -115,7 +114,7 @@ class InRounds(SparkStrategy):
         """Find the matches now, and return a DataFrame with them: a small result is part of it, a large one lies in files."""
         job, folder = self.job(ask), common_directory(self.spark, ask.index.path, "matches")
 
-        def write() -> tuple[list[Path], pa.Schema]:
+        def write() -> tuple[list[Place], pa.Schema]:
             return [file for file, _ in self.write_job(job, folder, ARROW_SUFFIX, progress=progress)], job.schema
 
         return frame_of_files(self.spark, folder, held, job.tasks, write)
@@ -129,38 +128,36 @@ class InRounds(SparkStrategy):
             parts = [self.write_job(job, folder, ARROW_SUFFIX) for job in jobs]
             found = smallest_of([[file for file, _ in some] for some in parts], [job.schema for job in jobs], size)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
         return [table.cast(in_microseconds(table.schema), safe=False) for table in found]
 
     def write(
-        self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
+        self, ask: Ask, folder: Place, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
     ) -> tuple[list[PartFile], pa.Schema]:
         """Write the matches to files in a folder; with `in_pieces`, those of a round are published as soon as it is over."""
         job = self.job(ask)
         return self.write_job(job, folder, suffix, progress=progress, in_pieces=in_pieces), job.schema
 
     def write_job(
-        self, job: Job, folder: Path, suffix: str, *, progress: Progress | None = None, in_pieces: bool = False
+        self, job: Job, folder: Place, suffix: str, *, progress: Progress | None = None, in_pieces: bool = False
     ) -> list[PartFile]:
         """Write the matches of a job to files in a folder, from the tasks, and return the files and their rows.
 
         With a limit, rounds stop once they have found enough matches, and exactly as many as wanted are copied to one file.
         """
-        where = str(folder.absolute())
+        where = folder.absolute()
         if job.limit is None:
             return self.run(replace(job, output=(where, suffix), streams=in_pieces), progress=progress).parts
         found = self.run(replace(job, output=(where, ARROW_SUFFIX)), progress=progress).parts
         first = folder / f"first-{uuid.uuid4().hex}{suffix}"
-        rows = write_batches(
-            limited(chain.from_iterable(arrow_batches(str(file)) for file, _ in found), job.limit), first, suffix
-        )
+        rows = write_batches(limited(chain.from_iterable(arrow_batches(file) for file, _ in found), job.limit), first, suffix)
         if in_pieces and rows:
             publish([first], folder)
         return [(first, rows)] if rows else []
 
     def run(self, job: Job, *, progress: Progress | None = None) -> Outcome:
         """Execute rounds until nothing waits."""
-        job = replace(job, folder=str(common_directory(self.spark, job.index.path, "waiting")))
+        job = replace(job, folder=common_directory(self.spark, job.index.path, "waiting"))
         stats = RoundStats.of(job)
         try:
             rounds = self.rounds(job)
@@ -172,7 +169,7 @@ class InRounds(SparkStrategy):
                     if progress is not None:
                         progress(rounds.schedule.share)
         finally:
-            shutil.rmtree(job.folder, ignore_errors=True)
+            remove_folder(job.folder)
         return Outcome(stats.matches, job.workers, {**stats.report(job), **rounds.figures()}, rounds.index_tuples, stats.parts)
 
     def _round(self, session: SparkSession, rounds: Rounds[Any], now: Round, stats: RoundStats) -> None:
@@ -183,11 +180,12 @@ class InRounds(SparkStrategy):
         if rounds.job.max_rows is not None and stats.has(rounds.job.max_rows + 1):
             raise too_many_rows(rounds.job.max_rows)
         if rounds.job.streams and rounds.job.output is not None:
-            publish([Path(file) for receipt in receipts for file, _ in receipt.parts], Path(rounds.job.output[0]))
+            folder = rounds.job.output[0]
+            publish([place_like(file, folder) for receipt in receipts for file, _ in receipt.parts], folder)
         waiting = [file for receipt in receipts for file in receipt.waiting]
         rounds.schedule.add(waiting, sum(sum(receipt.candidates[1:]) for receipt in receipts))
         for file in (*now.spent, *(file for receipt in receipts for file, _ in receipt.states)):
-            Path(file).unlink(missing_ok=True)
+            place_like(file, rounds.job.folder).unlink(missing_ok=True)
         rounds.schedule.grow()
 
     def _rows(self, session: SparkSession, rounds: Rounds[Any], now: Round, exchanges: int) -> DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -12,15 +11,16 @@ from pyspark.sql import DataFrame
 from bigjoin.local.row_bound import RowBound
 from bigjoin.spark.held import Held
 from bigjoin.spark.session import common_directory
+from bigjoin.storage import Place
 
 
-def bounded_rows(frame: DataFrame, most: int | None, index: Path, held: Held) -> DataFrame:
+def bounded_rows(frame: DataFrame, most: int | None, index: Place, held: Held) -> DataFrame:
     """Return a frame that cannot be read if it has more than `most` rows; what its tasks note is added to `held`."""
     if most is None:
         return frame
     folder = common_directory(frame.sparkSession, index, "rows")
     held.add(folder, frame.sparkSession)
-    return _at_most(frame, RowBound(most, str(folder)))
+    return _at_most(frame, RowBound(most, folder))
 
 
 def _at_most(frame: DataFrame, bound: RowBound) -> DataFrame:

@@ -6,7 +6,6 @@ tenth of a second, so there are never hundreds of them.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,6 +35,7 @@ from bigjoin.spark.own_session import is_connect, own_session
 from bigjoin.spark.session import common_directory, parallelism
 from bigjoin.spark.strategy import Grouped, SparkStrategy
 from bigjoin.spark.tasks import decode, encode, run_numbered
+from bigjoin.storage import Place, place_like, remove_folder
 
 _Asked: TypeAlias = tuple[SparkSession, str, str, int, tuple[float | None, int | None]]
 """What is asked, and where: a session, an index, a query, a number of tasks, and the seconds and bytes that these may take."""
@@ -82,9 +82,7 @@ class Shared(SparkStrategy):
         del progress  # they are not found now
         job = list_job(ask, self._tasks(ask))
         if ask.max_rows is not None:
-            job = replace(
-                job, bound=RowBound(ask.max_rows, str(folder := common_directory(self.spark, ask.index.path, "rows")))
-            )
+            job = replace(job, bound=RowBound(ask.max_rows, folder := common_directory(self.spark, ask.index.path, "rows")))
             held.add(folder, self.spark)
         columns = in_microseconds(job.schema)
 
@@ -106,7 +104,7 @@ class Shared(SparkStrategy):
     ) -> Grouped:
         folder, counted = common_directory(self.spark, ask.index.path, "groups"), 0
 
-        def write() -> tuple[tuple[Path, ...], pa.Schema]:
+        def write() -> tuple[tuple[Place, ...], pa.Schema]:
             nonlocal counted
             quota().check()
             try:
@@ -135,15 +133,15 @@ class Shared(SparkStrategy):
             )
 
     def write(
-        self, ask: Ask, folder: Path, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
+        self, ask: Ask, folder: Place, suffix: str, progress: Progress | None = None, *, in_pieces: bool = False
     ) -> tuple[list[PartFile], pa.Schema]:
         """Write the matches as Parquet, CSV (without a header) or Arrow files in a folder, from the tasks."""
         job = bounded_in(limited_to_one_task(list_job(ask, self._tasks(ask))), ask.max_rows, folder)
         quota().check()
         with own_session(self.spark) as session, watching(sum(map(len, job.ranges)), progress) as meter:
-            task = partial(_write_pieces if in_pieces else _write_file, job, str(folder.absolute()), suffix, meter)
+            task = partial(_write_pieces if in_pieces else _write_file, job, folder.absolute(), suffix, meter)
             rows = run_numbered(session, task, len(job.ranges), _PART).toArrow()
-        return [(Path(row["file"]), row["rows"]) for row in rows.sort_by("task").to_pylist()], job.schema
+        return [(place_like(row["file"], folder), row["rows"]) for row in rows.sort_by("task").to_pylist()], job.schema
 
     def _tasks(self, ask: Ask) -> int:
         return ask.workers or parallelism(self.spark)
@@ -161,7 +159,7 @@ class Shared(SparkStrategy):
         """Remove what the tasks of a count by groups have written, after it failed."""
         self._groups.forget(lambda kept: kept[0] is job)
         if not is_connect(self.spark):  # there, another thread may be counting the same in the same session
-            shutil.rmtree(job.folder, ignore_errors=True)
+            remove_folder(job.folder)
 
     def _group_job(self, ask: Ask, session: SparkSession) -> tuple[GroupJob, DataFrame, Path] | None:
         """Return a count by groups that is ready to run, the lazy DataFrame of its receipts, and the folder of its meters.
@@ -198,13 +196,13 @@ def _count(job: CountJob, meter: str, number: int) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"receipt": [encode(count_ranges(job, meter, number))]})
 
 
-def _write_file(job: ListJob, folder: str, suffix: str, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
+def _write_file(job: ListJob, folder: Place, suffix: str, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
     """Write the matches of one task to a file of its own, if it has any."""
     if (part := write_file(job, folder, suffix, meter, number)) is not None:
         yield pa.RecordBatch.from_pydict({"task": [number], "file": [str(part[0])], "rows": [part[1]]})
 
 
-def _write_pieces(job: ListJob, folder: str, suffix: str, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
+def _write_pieces(job: ListJob, folder: Place, suffix: str, meter: str | None, number: int) -> Iterator[pa.RecordBatch]:
     """Write the matches of one task as pieces."""
     write_pieces(job, folder, suffix, meter, number)
     yield from ()

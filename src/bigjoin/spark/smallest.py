@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes
 from bigjoin.local.matches import arrow_batches
+from bigjoin.storage import Place
 
 HASH_COLUMN = "hash of the match"
 """The column that files of a sample have besides those of the matches. No attribute has spaces in its name."""
@@ -66,11 +66,11 @@ def hashes_of(matches: Codes, salt: int) -> NDArray[np.uint64]:
     return found
 
 
-def smallest_of(files: Sequence[Sequence[Path]], schemas: Sequence[pa.Schema], size: int) -> list[pa.Table]:
+def smallest_of(files: Sequence[Sequence[Place]], schemas: Sequence[pa.Schema], size: int) -> list[pa.Table]:
     """Return the rows with the smallest hashes of several results together: a table for each, given their files."""
     tables = []
     for parts, schema in zip(files, schemas, strict=True):
-        batches = list(chain.from_iterable(arrow_batches(str(file)) for file in parts))
+        batches = list(chain.from_iterable(arrow_batches(file) for file in parts))
         tables.append(pa.Table.from_batches(batches, with_hash(schema)))
     hashes = np.sort(np.concatenate([np.empty(0, np.uint64), *(table[HASH_COLUMN].to_numpy() for table in tables)]))
     if len(hashes) > size:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bigjoin.errors import SourceError
 from bigjoin.index.manifest_file import is_index
 from bigjoin.paths import is_remote
 from bigjoin.spark.session import active_session
-from bigjoin.storage import Place, is_on_store, place_of
+from bigjoin.storage import Place, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,9 @@ def index_at(source: object, options: Mapping[str, Any] | None = None, spark: Sp
             return None
     if isinstance(source, str | Path):
         return Path(source) if is_index(Path(source)) else None
-    return source if is_on_store(source) and is_index(source) else None  # type: ignore[arg-type, return-value]
+    if hasattr(source, "storage_options"):  # a UPath
+        return cast("Place", source) if is_index(cast("Place", source)) else None
+    return None
 
 
 def _s3_options(spark: SparkSession) -> dict[str, Any]:

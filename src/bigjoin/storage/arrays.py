@@ -69,6 +69,11 @@ def write_table(table: pa.Table, file: str | Path | IO[bytes]) -> None:
         writer.write_table(table)
 
 
+def load_array(file: Place) -> NDArray[Any]:
+    """Return the array in a NumPy file: mapped or, from a store, in memory."""
+    return np.asarray(np.load(file, mmap_mode="r") if isinstance(file, Path) else np.load(io.BytesIO(file.read_bytes())))
+
+
 def read_parquet(file: Place) -> pa.Table:
     """Return the rows of a Parquet file, of this machine or on a store."""
     import pyarrow.parquet as pq

@@ -13,7 +13,7 @@ A store without a local file system behind it returns a local folder, and `sync`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,7 +126,7 @@ class Storage(Protocol):
         Raise TakenError if another content is next already. Where locks keep writers apart, numbers stay 0.
         """
 
-    def earlier(self, name: str) -> list[str]:
+    def earlier(self, name: str) -> Sequence[str]:
         """Return the names of earlier contents of a name that was committed, the oldest first."""
 
     def age(self, name: str) -> float:

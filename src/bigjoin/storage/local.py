@@ -12,7 +12,7 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -82,6 +82,7 @@ class LocalStorage:
             return source.read(-1 if last is None else max(0, last - first))
 
     def map(self, name: str, checksum: str | None = None) -> StoredFile:
+        del checksum  # of what a store would copy
         # Arrow maps the file because each of Python's own maps keeps a descriptor open, and an index may have too many files.
         with self._open(name) as source:
             found = _status(os.fstat(source.fileno()))
@@ -125,10 +126,12 @@ class LocalStorage:
         return Current(self.read(name), 0)
 
     def commit(self, name: str, content: bytes, after: int) -> int:
+        del after  # the lock keeps writers apart
         self.publish(name, content)
         return 0
 
-    def earlier(self, name: str) -> list[str]:
+    def earlier(self, name: str) -> Sequence[str]:
+        del name  # was replaced
         return []
 
     def age(self, name: str) -> float:

@@ -6,25 +6,24 @@ Both answer to the methods of `pathlib`; a URL is a `UPath`, which fsspec opens.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from bigjoin.errors import SourceError, first_line
 from bigjoin.paths import check_local, is_remote
 
-if TYPE_CHECKING:
-    from upath import UPath
-
-Place: TypeAlias = "Path | UPath"
+Place: TypeAlias = Path
+"""A `Path`, or a `UPath`, which has its methods but is none; so only what looks inside a path asks which of them it has."""
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure"}
 """The extra of bigjoin that installs what opens a kind of URL."""
 
 
-def is_on_store(place: Place) -> bool:
+def is_on_store(place: object) -> bool:
     """Tell a place on a store from one in the local file system."""
     return not isinstance(place, Path)
 
@@ -45,7 +44,7 @@ def place_of(given: str | Place, options: Mapping[str, Any] | None = None) -> Pl
         raise SourceError(f"{hidden} holds credentials: pass them as storage_options=, or where fsspec looks for them")
     from upath import UPath
 
-    known = {} if isinstance(given, str) else dict(given.storage_options)
+    known = dict(getattr(given, "storage_options", {}))
     try:
         place = UPath(text.rstrip("/"), **{**known, **(options or {})})
         place.fs  # noqa: B018 - what opens it may be missing
@@ -55,20 +54,37 @@ def place_of(given: str | Place, options: Mapping[str, Any] | None = None) -> Pl
         raise SourceError(f"{text} cannot be opened, as what opens {scheme}:// is not installed: {hint}") from None
     except Exception as error:  # any store has its own
         raise SourceError(f"{text} cannot be opened: {first_line(error)}") from None
-    return place
+    return cast("Place", place)
 
 
 def place_like(given: str | Place, other: Place) -> Place:
     """Return a place, opened with the options of another one if both are on the same kind of store."""
-    if isinstance(given, str) and not isinstance(other, Path) and given.startswith(f"{other.protocol}://"):
-        return place_of(given, other.storage_options)
+    if isinstance(given, str) and is_on_store(other) and given.startswith(f"{cast('Any', other).protocol}://"):
+        return place_of(given, cast("Any", other).storage_options)
     return place_of(given)
+
+
+def remove_folder(place: Place) -> None:
+    """Remove a folder of scratch with what is in it, if it is there."""
+    if not is_on_store(place):
+        shutil.rmtree(place, ignore_errors=True)
+        return
+    opened: Any = place
+    with suppress(Exception):  # whoever needs scratch there in some days removes it
+        opened.fs.rm(opened.path, recursive=True)
+
+
+def make_folder(place: Place) -> Place:
+    """Create a folder in one that exists, where folders are created."""
+    if not is_on_store(place):
+        place.mkdir()
+    return place
 
 
 @contextmanager
 def readable(place: Place) -> Iterator[str | IO[bytes]]:
     """Give what Arrow reads a file from: its path, or on a store the opened object."""
-    if isinstance(place, Path):
+    if not is_on_store(place):
         yield str(place)
         return
     with place.open("rb") as source:
@@ -78,7 +94,7 @@ def readable(place: Place) -> Iterator[str | IO[bytes]]:
 @contextmanager
 def writable(place: Place) -> Iterator[str | IO[bytes]]:
     """Give what Arrow writes a file to: its path, or on a store an object, which exists once it was written."""
-    if isinstance(place, Path):
+    if not is_on_store(place):
         yield str(place)
         return
     with place.open("wb") as sink:

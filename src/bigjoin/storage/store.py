@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import xxhash
 
 from bigjoin.errors import first_line
 from bigjoin.storage.interface import Current, FileStatus, Storage, StoredFile, TakenError
 from bigjoin.storage.local import LocalStorage
+from bigjoin.storage.place import Place
 from bigjoin.storage.scratch import scratch_directory
 from bigjoin.storage.store_cache import store_cache
-
-if TYPE_CHECKING:
-    from upath import UPath
 
 NUMBER_DIGITS = 20
 """The digits of a number in a name: with leading zeros, so that names sort like numbers."""
@@ -40,7 +39,7 @@ _T = TypeVar("_T")
 class StoreStorage:
     """Everything below a URL."""
 
-    root: UPath
+    root: Place
     _drafts: dict[str, Path] = field(default_factory=dict, compare=False, repr=False)
     """By name: folders of this process, which are local until they are synced."""
     _put: set[str] = field(default_factory=set, compare=False, repr=False)
@@ -49,6 +48,11 @@ class StoreStorage:
     @property
     def is_store(self) -> bool:
         return True
+
+    @property
+    def _opened(self) -> Any:
+        """The root as what it is, a UPath."""
+        return self.root
 
     def address(self, name: str) -> str:
         return str(self.root / name)
@@ -83,7 +87,7 @@ class StoreStorage:
         return dict(sorted(found.items()))
 
     def sizes(self, names: set[str]) -> dict[str, int]:
-        found = {}
+        found: dict[str, int] = {}
         for folder in {name.rpartition("/")[0] for name in names}:
             found |= {f"{folder}/{file}": status.bytes for file, status in self.list(folder).items()}
         return {name: size for name, size in found.items() if name in names}
@@ -155,13 +159,13 @@ class StoreStorage:
             raise TakenError
         return number
 
-    def earlier(self, name: str) -> list[str]:
+    def earlier(self, name: str) -> Sequence[str]:
         """Return the names of all contents but the current one, the oldest first."""
         return [found for _, found in self._all(name)][:-1]
 
     def write_from(self, name: str, position: int, content: bytes, *, sync: bool = True) -> None:
         if (draft := self._draft(name)) is not None:
-            draft.write_from(name, position, content, sync=False)
+            draft.write_from(name, position, content, sync=sync)
             return
         assert not position, "objects cannot grow"
         self.publish(name, content)
@@ -169,12 +173,11 @@ class StoreStorage:
     def move(self, name: str, target: str) -> None:
         self.sync(name)
         for found in self._files(name):
-            rest = found.removeprefix(self._path(name))
-            self._asked(name, lambda fs, _, one=found, other=self._path(target) + rest: fs.copy(one, other))
+            self._asked(target + found.removeprefix(self._path(name)), partial(_copy, found))
         self.remove(name)
 
     def adopt(self, name: str, source: Storage, source_name: str) -> None:
-        self._asked(name, lambda fs, path: fs.put_file(str(Path(source.root) / source_name), path))
+        self._asked(name, lambda fs, path: fs.put_file(str(source.root / source_name), path))
 
     def size(self, name: str) -> int:
         with suppress(FileNotFoundError):
@@ -185,9 +188,7 @@ class StoreStorage:
         """Return the seconds since a file, or the youngest one in a folder, was written."""
         with suppress(FileNotFoundError):
             found = self._asked(name, lambda fs, path: fs.find(path, detail=True)).values()
-            times = [
-                one.get("LastModified") or one.get("last_modified") or one.get("created") or one.get("mtime") for one in found
-            ]
+            times = [one.get(key) for one in found for key in ("LastModified", "last_modified", "created", "mtime")]
             ages = [(datetime.now(UTC) - one).total_seconds() for one in times if isinstance(one, datetime)]
             return min(ages, default=0.0)
         return 0.0
@@ -216,7 +217,7 @@ class StoreStorage:
                 return LocalStorage(root)
         return None
 
-    def _all(self, name: str) -> list[tuple[int, str]]:
+    def _all(self, name: str) -> Sequence[tuple[int, str]]:
         """Return the numbers, and the names with them, that commits have given a name; the newest last."""
         stem, _, suffix = name.rpartition(".")
         folder, _, stem = stem.rpartition("/")
@@ -230,7 +231,7 @@ class StoreStorage:
 
     def _create(self, name: str, content: bytes) -> None:
         """Create an object; raise FileExistsError if there is one."""
-        if self.root.protocol in _CREATES_EXCLUSIVELY:
+        if self._opened.protocol in _CREATES_EXCLUSIVELY:
             self._asked(name, lambda fs, path: fs.pipe_file(path, content, mode="create"))
             return
         aside = f".{name}.{xxhash.xxh3_64_hexdigest(content)}"
@@ -245,18 +246,18 @@ class StoreStorage:
             with suppress(OSError):
                 self._asked(aside, lambda fs, path: fs.rm_file(path))
 
-    def _files(self, name: str) -> list[str]:
+    def _files(self, name: str) -> Sequence[str]:
         with suppress(FileNotFoundError):
             return sorted(self._asked(name, lambda fs, path: fs.find(path)))
         return []
 
     def _path(self, name: str) -> str:
-        return f"{self.root.path.rstrip('/')}/{name}" if name else self.root.path.rstrip("/")
+        return f"{self._opened.path.rstrip('/')}/{name}" if name else self._opened.path.rstrip("/")
 
     def _asked(self, name: str, ask: Callable[[Any, str], _T]) -> _T:
         """Return what the store answers; raise OSError for whatever its client raises."""
         try:
-            fs = self.root.fs
+            fs = self._opened.fs
             fs.invalidate_cache()
             return ask(fs, self._path(name))
         except OSError as error:
@@ -265,6 +266,10 @@ class StoreStorage:
             raise OSError(error.errno or errno.EIO, error.strerror or first_line(error), self.address(name)) from None
         except Exception as error:  # each client has errors of its own
             raise OSError(errno.EIO, first_line(error), self.address(name)) from None
+
+
+def _copy(path: str, fs: Any, target: str) -> None:
+    fs.copy(path, target)
 
 
 def _numbered(name: str, number: int) -> str:

@@ -11,12 +11,8 @@ import re
 import time
 import uuid
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from bigjoin.storage.place import Place
-
-if TYPE_CHECKING:
-    from upath import UPath
+from bigjoin.storage.place import Place, remove_folder
 
 FOLDER = "_bigjoin_scratch"
 ABANDONED_DAYS = 7
@@ -34,19 +30,13 @@ def scratch_on_store(place: Place, purpose: str) -> Place:
         _looked_at.add(str(folder))
         _remove_abandoned(folder)
     made = folder / f"{int(time.time()) // _DAY_SECONDS}-{purpose}-{uuid.uuid4().hex}"
-    atexit.register(remove_place, made)
+    atexit.register(remove_folder, made)
     return made
 
 
-def remove_place(place: Place) -> None:
-    """Remove a folder of scratch on a store with what is in it, if it is there."""
-    with suppress(Exception):  # whoever comes in some days removes it
-        place.fs.rm(place.path, recursive=True)
-
-
-def _remove_abandoned(folder: UPath) -> None:
+def _remove_abandoned(folder: Place) -> None:
     with suppress(Exception):  # there is none, or somebody else removes it
         for entry in folder.iterdir():
             day = re.match(r"(\d+)-", entry.name)
             if day is not None and int(time.time()) // _DAY_SECONDS - int(day[1]) > ABANDONED_DAYS:
-                remove_place(entry)
+                remove_folder(entry)

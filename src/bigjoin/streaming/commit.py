@@ -1,10 +1,11 @@
 """The commit of an epoch, which makes it exactly once.
 
-A small epoch is committed by one record at the end of the index's log (`epoch_log.py`), which is synced. It holds the
-updates, the counts, the ledger's entry, and what is left to be done for the output. A large epoch, and any when the log has
-grown, writes its updates to files, with those of the log as one run, and makes them durable; then the manifest is replaced,
-which begins another log. On a store, where nothing can grow, every epoch is committed like that, and there is no log. In both cases the output was made durable before the commit, and is renamed into place after it. A
-process that is killed before the commit has done nothing; one that is killed after it leaves a rename for the next process.
+A small epoch is committed by one record at the end of the index's log (`epoch_log.py`), which is synced. It holds the updates,
+the counts, the ledger's entry, and what is left to be done for the output. A large epoch, and any when the log has grown,
+writes its updates to files, with those of the log as one run, and makes them durable; then the manifest is replaced, which
+begins another log. On a store, where nothing can grow, every epoch is committed like that, and there is no log. In both cases
+the output was made durable before the commit, and is renamed into place after it. A process that is killed before the commit
+has done nothing; one that is killed after it leaves a rename for the next process.
 """
 
 from __future__ import annotations

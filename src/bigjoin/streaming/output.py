@@ -157,18 +157,14 @@ class WatchOutput:
             for name, folder in folders.items():
                 if not (folder.exists() and any(folder.iterdir())):
                     write_parquet(schemas[name].empty_table(), folder / "part-none.parquet")
-                if self.storage.is_store:  # an object that exists is durable
-                    continue
-                staged = str(folder.relative_to(self.path))
+            if self.storage.is_store:  # an object that exists is durable
+                return
+            names = {str(folder.relative_to(self.path)) for folder in folders.values()}
+            for staged in names:
                 for file in self.storage.list(staged):
                     self.storage.sync(f"{staged}/{file}")
                 self.storage.sync(staged)
-            staging = (STAGING,) if folders else ()
-            for made in (
-                set()
-                if self.storage.is_store
-                else {*(str(folder.parent.relative_to(self.path)) for folder in folders.values()), *staging, ""}
-            ):
+            for made in {*(staged.rpartition("/")[0] for staged in names), *((STAGING,) if folders else ()), ""}:
                 self.storage.sync(made)
 
     def publication(self, epoch: int, line: CountsLine) -> PublicationEntry:

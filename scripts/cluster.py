@@ -42,8 +42,8 @@ OF_THIS_MACHINE = re.compile("AWS_|AZURE_|BIGJOIN_|GOOGLE_|NUMBA_CACHE_DIR|XDG_"
 class Cluster:
     """A master and its workers, each a process of its own, for as long as a `with` block runs.
 
-    Isolated workers, with their executors, write to private folders, which neither the driver nor another worker sees. For worker
-    N, these lie in `machine-N` of the cluster's folder.
+    Isolated workers, with their executors, write to private folders, which neither the driver nor another worker sees. Those of
+    worker N lie in `machine-N` of the cluster's folder.
     """
 
     def __init__(self, *, workers: int = 2, cores: int = 1, memory: str = "1g", isolated: bool = False) -> None:
@@ -157,9 +157,7 @@ def main() -> int:
     if options.isolated and (reason := refusal()):
         parser.error(f"cannot give workers private folders: {reason}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with Cluster(
-        workers=options.workers, cores=options.cores, memory=options.memory, isolated=options.isolated
-    ) as cluster:
+    with Cluster(workers=options.workers, cores=options.cores, memory=options.memory, isolated=options.isolated) as cluster:
         if options.command:
             parts = [cluster.options if part == "{cluster}" else [part] for part in options.command]
             command = [part.replace("{master}", cluster.master) for these in parts for part in these]

@@ -42,9 +42,13 @@ def in_private_folders(command: Iterable[str], folder: Path, visible: Iterable[P
         (folder / path.relative_to("/")).mkdir(parents=True, exist_ok=True)
         lines.append(_bind(f"3{path}", path))
     for number, path in enumerate(shown, 4):
-        lines += [f"mkdir -p {shlex.quote(str(path))}", _bind(str(number), path), f"mount -o remount,bind,ro {shlex.quote(str(path))}"]
+        lines += [
+            f"mkdir -p {shlex.quote(str(path))}",
+            _bind(str(number), path),
+            f"mount -o remount,bind,ro {shlex.quote(str(path))}",
+        ]
         lines.append(f"exec {number}<&-")
-    lines += ["exec 3<&-", "mount -o remount,bind,ro /", 'cd /tmp', 'exec "$@"']
+    lines += ["exec 3<&-", "mount -o remount,bind,ro /", "cd /tmp", 'exec "$@"']
     return ["unshare", "--mount", "--propagation", "private", "bash", "-c", "\n".join(lines), "bash", *command]
 
 

@@ -1,6 +1,6 @@
-"""Fixtures: real stores, and a cluster whose machines share nothing but a store. They are started when a test first asks for them.
+"""Fixtures: real stores, and a cluster whose machines share nothing else. Each starts when a test first asks for it.
 
-These tests need programs that are not Python packages, so they only run when they are asked for: `make test-store`.
+They need programs that are not Python packages, so these tests only run when they are asked for: `make test-store`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(config, items):
     """Leave these tests out unless the options name their mark or their folder."""
-    if "store" in config.option.markexpr or any(Path(argument.split("::")[0]).resolve().is_relative_to(HERE) for argument in config.args):
+    if "store" in config.option.markexpr or any(
+        Path(argument.split("::")[0]).resolve().is_relative_to(HERE) for argument in config.args
+    ):
         return
     left_out = [item for item in items if item.path.is_relative_to(HERE)]
     items[:] = [item for item in items if not item.path.is_relative_to(HERE)]
@@ -29,14 +31,14 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory):
-    """An S3 server with a bucket: `s3.url`, `s3.storage_options`, `s3.environment`, `s3.hadoop_settings`; `kill` and `start`."""
+    """An S3 server with a bucket: `url`, `storage_options`, `environment`, `hadoop_settings`; `kill()`, `start()`."""
     pytest.importorskip("s3fs")
     yield from started(Minio, tmp_path_factory.mktemp("s3"))
 
 
 @pytest.fixture(scope="session")
 def hdfs(tmp_path_factory):
-    """HDFS: `hdfs.url`; `kill` and `start`."""
+    """HDFS: `url`; `kill()`, `start()`."""
     pytest.importorskip("hdfs_native")
     yield from started(Hdfs, tmp_path_factory.mktemp("hdfs"))
 

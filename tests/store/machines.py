@@ -40,9 +40,9 @@ class Machines(Cluster):
         return self
 
     def environment(self, variables: Mapping[str, str] | None = None, conf: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the environment of a client: a session that it starts is on this cluster, and executors know the variables, too.
+        """Return the environment of a client: a session that it starts is on this cluster.
 
-        Without variables, as without settings, executors know no store.
+        The executors get the variables, too. Without any, they know no credentials.
         """
         given = variables or {}
         settings = {"spark.master": self.master, **self.conf, **{f"spark.executorEnv.{name}": given[name] for name in given}}

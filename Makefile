@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test published fast check bench dist docs docs-serve notebooks figures screenshots format clean
+.PHONY: help setup demo test test-store published fast check bench dist docs docs-serve notebooks figures screenshots format clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -16,6 +16,10 @@ demo: $(STAMP)  ## Count the paper's five queries on the bundled graph
 
 test: $(STAMP) check  ## Check and test everything
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" --durations 25
+
+test-store: $(STAMP)  ## Test with real stores: an S3 server, HDFS, and workers that share nothing else (the first time takes minutes)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group store
+	$(BIN)/pytest -m store --durations 10
 
 published: $(STAMP)  ## Compare with every published count, including those that take minutes
 	$(BIN)/pytest tests/test_published.py

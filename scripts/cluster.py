@@ -2,6 +2,7 @@
 
     python scripts/cluster.py                         until Ctrl-C; prints the options by which a client finds it
     python scripts/cluster.py -- COMMAND ...          while a command runs; {cluster} in it stands for these options
+    python scripts/cluster.py --isolated -- ...       with workers that share no folder, as on machines of their own (root only)
 
 For example:
 
@@ -28,18 +29,25 @@ import time
 from pathlib import Path
 
 import pyspark
+from private_folders import in_private_folders, refusal
 
 PATIENCE = 60.0
 """Seconds that a process may take to start."""
 SETTINGS = {"spark.authenticate": "true", "spark.master.rest.enabled": "false", "spark.ui.killEnabled": "false"}
 """Of the master and the workers."""
+OF_THIS_MACHINE = re.compile("AWS_|AZURE_|BIGJOIN_|GOOGLE_|NUMBA_CACHE_DIR|XDG_")
+"""Variables that another machine would not have: credentials, and names of folders."""
 
 
 class Cluster:
-    """A master and its workers, each a process of its own, for as long as a `with` block runs."""
+    """A master and its workers, each a process of its own, for as long as a `with` block runs.
 
-    def __init__(self, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
-        self.workers, self.cores, self.memory = workers, cores, memory
+    Isolated workers, with their executors, write to private folders, which neither the driver nor another worker sees. Those of
+    worker N lie in `machine-N` of the cluster's folder.
+    """
+
+    def __init__(self, *, workers: int = 2, cores: int = 1, memory: str = "1g", isolated: bool = False) -> None:
+        self.workers, self.cores, self.memory, self.isolated = workers, cores, memory, isolated
         self.processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
         self._secret = secrets.token_hex(32)
@@ -64,9 +72,9 @@ class Cluster:
             self.master = _wait_for(log, r"(spark://127\.0\.0\.1:\d+)", 1)[0]
             size = ["--cores", str(self.cores), "--memory", self.memory]
             for number in range(self.workers):
-                self._start(
-                    "worker", "--work-dir", str(self.folder / f"work-{number}"), "--webui-port", "0", *size, self.master
-                )
+                machine = self.folder / f"machine-{number}" if self.isolated else None
+                work = Path("/tmp/work") if machine else self.folder / f"work-{number}"
+                self._start("worker", "--work-dir", str(work), "--webui-port", "0", *size, self.master, machine=machine)
             _wait_for(log, r"Registering worker", self.workers)
         except BaseException:
             self.__exit__()
@@ -97,7 +105,7 @@ class Cluster:
                     continue
         return found
 
-    def _start(self, role: str, *options: str) -> Path:
+    def _start(self, role: str, *options: str, machine: Path | None = None) -> Path:
         home = Path(pyspark.__file__).parent
         log = self.folder / f"{role}-{len(self.processes)}.log"
         environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
@@ -105,9 +113,22 @@ class Cluster:
         environment["SPARK_DAEMON_JAVA_OPTS"] = " ".join(f"-D{key}={value}" for key, value in SETTINGS.items())
         environment["_SPARK_AUTH_SECRET"] = self._secret
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}.{role.title()}", "--host", "127.0.0.1"]
+        command += options
+        if machine is not None:
+            for folder in ("tmp/home", "tmp/local"):
+                (machine / folder).mkdir(parents=True)
+            command = in_private_folders(command, machine, _programs())
+            environment = {name: value for name, value in environment.items() if not OF_THIS_MACHINE.match(name)}
+            environment |= {"HOME": "/tmp/home", "SPARK_LOCAL_DIRS": "/tmp/local", "TMPDIR": "/tmp"}
         with log.open("wb") as out:
-            self.processes.append(subprocess.Popen([*command, *options], stdout=out, stderr=out, env=environment))
+            self.processes.append(subprocess.Popen(command, stdout=out, stderr=out, env=environment))
         return log
+
+
+def _programs() -> list[Path]:
+    """Return the folders of the code that workers run."""
+    roots = [Path(__file__).parents[1], Path(sys.prefix), Path(sys.base_prefix), Path(pyspark.__file__).parent]
+    return [*roots, *(Path(home) for home in [os.environ.get("JAVA_HOME")] if home)]
 
 
 def _wait_for(log: Path, pattern: str, times: int) -> list[str]:
@@ -128,12 +149,15 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cores", type=int, default=1, help="cores of each worker")
     parser.add_argument("--memory", default="1g", help="memory of each worker; an executor takes 1g unless told otherwise")
+    parser.add_argument("--isolated", action="store_true", help="workers share no folder that can be written (root only)")
     parser.add_argument("command", nargs="*", help="what to run meanwhile; {cluster} becomes the options of a client")
     options = parser.parse_args()
     if options.workers < 1:
         parser.error("a cluster has at least one worker")
+    if options.isolated and (reason := refusal()):
+        parser.error(f"cannot give workers private folders: {reason}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with Cluster(workers=options.workers, cores=options.cores, memory=options.memory) as cluster:
+    with Cluster(workers=options.workers, cores=options.cores, memory=options.memory, isolated=options.isolated) as cluster:
         if options.command:
             parts = [cluster.options if part == "{cluster}" else [part] for part in options.command]
             command = [part.replace("{master}", cluster.master) for these in parts for part in these]

@@ -29,6 +29,7 @@ class Machines(Cluster):
     def conf(self) -> dict[str, str]:
         """The settings of a client, which gets all workers before its first job."""
         size = {"spark.executor.memory": MEMORY, "spark.cores.max": str(self.workers * CORES)}
+        size["spark.shuffle.readHostLocalDisk"] = "false"  # they have one address, but are to be machines of their own
         return {**super().conf, **size, "spark.driver.memory": "1g", "spark.scheduler.minRegisteredResourcesRatio": "1"}
 
     def __enter__(self) -> Machines:

@@ -24,7 +24,7 @@ PUBLIC = re.findall(
     BigjoinError Count DisconnectedError Drawing Epoch Estimate Explanation GeneratorError Graph Index IndexFormatError
     LostError NeedsSparkError OptionError OutputError Query QueryCancelledError QueryError QueryMemoryError QueryTimeoutError
     ReadingWarning Relations RowLimitError RowsWarning SessionError SourceError Stats StrategyName StreamError
-    UnknownQueryError __version__ build_index draw join register session sql
+    UnknownQueryError WatchedEpochs __version__ build_index draw join read_output register session sql
     """,
 )
 

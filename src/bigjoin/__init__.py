@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from bigjoin.spark.session import get_session as session
     from bigjoin.streaming.batches import StreamError
     from bigjoin.streaming.epoch import Epoch
+    from bigjoin.streaming.read_output import WatchedEpochs, read_output
 
 __version__ = "0.2.0"
 __all__ = [
@@ -78,10 +79,12 @@ __all__ = [
     "StrategyName",
     "StreamError",
     "UnknownQueryError",
+    "WatchedEpochs",
     "__version__",
     "build_index",
     "draw",
     "join",
+    "read_output",
     "register",
     "session",
     "sql",
@@ -99,9 +102,11 @@ _IMPORTED_ON_USE = {
     "Relations": "bigjoin.relations",
     "Stats": "bigjoin.answers",
     "StreamError": "bigjoin.streaming.batches",
+    "WatchedEpochs": "bigjoin.streaming.read_output",
     "build_index": "bigjoin.indexing",
     "draw": "bigjoin.drawing.draw",
     "join": "bigjoin.relations",
+    "read_output": "bigjoin.streaming.read_output",
     "register": "bigjoin.data_source",
     "session": "bigjoin.spark.session",
     "sql": "bigjoin.relations",

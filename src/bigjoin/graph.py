@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
@@ -36,9 +35,9 @@ from bigjoin.query.statement import Statement
 from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.store_options import place_with_options
-from bigjoin.storage import Place
+from bigjoin.storage import Place, is_on_store, remove_folder
 from bigjoin.storage.place import place_like
-from bigjoin.storage.scratch import scratch_directory
+from bigjoin.storage.store_scratch import scratch_on_store, scratch_place
 from bigjoin.verbs import Verbs
 
 if TYPE_CHECKING:  # most programs neither build an index nor change it, and what does that takes a while to import
@@ -108,7 +107,7 @@ class Graph(Verbs):
     """
 
     index: Index
-    _scratch: Path | None = None
+    _scratch: Place | None = None
     """The folder that this graph owns, which `close` removes."""
     _compacted: tuple[str, Index] | None = None
     """If the index cannot be written: its identity, and a copy of it without runs."""
@@ -144,7 +143,7 @@ class Graph(Verbs):
             edges, vertices = edges_and_vertices(edges, tables, vertices)
         given = (*(edges.values() if isinstance(edges, Mapping) else (edges,)), vertices)
         self._spark = spark or next((table.sparkSession for table in given if hasattr(table, "mapInArrow")), None)
-        self._scratch = scratch_directory("graph")
+        self._scratch = scratch_place("graph")
         self.index = build_index(
             edges,
             self._scratch / "index",
@@ -198,7 +197,7 @@ class Graph(Verbs):
         return cls.over(index, spark=spark)
 
     @classmethod
-    def over(cls, index: Index, *, spark: SparkSession | None = None, scratch: Path | None = None) -> Graph:
+    def over(cls, index: Index, *, spark: SparkSession | None = None, scratch: Place | None = None) -> Graph:
         """Return the graph of an open index; a scratch folder that holds it is the graph's own."""
         graph = cls.__new__(cls)
         graph._spark, graph._scratch, graph.index = spark, scratch, index
@@ -303,7 +302,9 @@ class Graph(Verbs):
             return self
         from bigjoin.indexing import undirected_copy
 
-        scratch = scratch_directory("graph")
+        scratch = (
+            scratch_place("graph") if not is_on_store(self.index.path) else scratch_on_store(self.index.path.parent, "graph")
+        )
         return self.over(undirected_copy(self._without_runs(), scratch / "index"), spark=self._spark, scratch=scratch)
 
     @with_known_keywords(flags=Flags)
@@ -597,7 +598,7 @@ class Graph(Verbs):
         self._results.free()
         for folder in (self._scratch, None if self._compacted is None else self._compacted[1].path.parent):
             if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(folder)
         self._compacted = None
 
     def __enter__(self) -> Graph:

@@ -37,7 +37,7 @@ from bigjoin.spark.session import common_directory
 from bigjoin.spark.sources import Session, TableLike, column_names, no_session, read_rows, session_of
 from bigjoin.spark.store_options import index_at, place_with_options
 from bigjoin.spark.tasks import runner
-from bigjoin.storage import Place
+from bigjoin.storage import Place, is_on_store
 from bigjoin.storage.scratch import scratch_directory
 from bigjoin.streaming.compaction import without_runs
 
@@ -181,7 +181,7 @@ def build_index(
         holds = rows is not None and part_size >= PART_SIZE and can_hold(rows)
         is_small = rows is not None and rows <= MAX_ROWS_INDEXED_HERE
         here = holds or is_small or all(table.in_memory for table in blueprint.tables)
-        run = in_threads if here else _runner(spark, share)
+        run = in_threads if here or is_on_store(path) else _runner(spark, share)  # a draft for a store is on this machine
 
         def scan_frames(scan: Scan) -> list[ScannedChunk]:
             if not source.frames:
@@ -189,7 +189,8 @@ def build_index(
             from bigjoin.spark.read import scan_frame
 
             found = (
-                scan_frame(scan, blueprint.scanned(n), frame, blueprint.tables[n].schema) for n, frame in source.frames.items()
+                scan_frame(scan, blueprint.scanned(n), frame, blueprint.tables[n].schema, path)
+                for n, frame in source.frames.items()
             )
             return [chunk for chunks in found for chunk in chunks]
 
@@ -253,14 +254,14 @@ class _GraphSource:
 
     def _folder(self, *, large: bool) -> Path:
         """Return a folder for a decoded copy, which tasks read if it is large."""
-        shared = large and self.spark is not no_session
+        shared = large and self.spark is not no_session and not is_on_store(self.target)
         folder = common_directory(session_of(self.spark), self.target, "decoded") if shared else scratch_directory("decoded")
         self.scratch.append(folder)
         return self.scratch[-1]
 
     def _run(self, *, large: bool) -> StageRunner:
         """Return how to read all of a source: in Spark's tasks if it is large."""
-        return _runner(self.spark) if large else in_threads
+        return _runner(self.spark) if large and not is_on_store(self.target) else in_threads
 
     def types_of(self, whole: GraphRelation, column: str, number: int) -> list[GraphRelation]:
         """Return a relation for each value of a column of types."""
@@ -308,7 +309,7 @@ def _check_column(table: Table, column: str, purpose: str) -> None:
 def run_for(index: Index, spark: Session, share: Callable[[float], None] | None = None) -> StageRunner:
     """Return how to process all of an index: in Spark's tasks if it is large."""
     tuples = sum((relation.rows or relation).tuples for relation in index.statistics.relations.values())
-    return _runner(spark, share) if tuples > MAX_ROWS_INDEXED_HERE else in_threads
+    return in_threads if tuples <= MAX_ROWS_INDEXED_HERE or is_on_store(index.path) else _runner(spark, share)
 
 
 def _runner(spark: Session, share: Callable[[float], None] | None = None) -> StageRunner:
@@ -317,7 +318,7 @@ def _runner(spark: Session, share: Callable[[float], None] | None = None) -> Sta
 
 
 @with_progress("making the graph undirected")
-def undirected_copy(index: Index, path: Path) -> Index:
+def undirected_copy(index: Index, path: Place) -> Index:
     """Write the undirected graph of an index at `path`, in this process."""
     with writing(path) as writer:
         manifest = copy(index, writer.folder, in_threads, directed=False, shards=index.shards)

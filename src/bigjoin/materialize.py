@@ -57,6 +57,7 @@ def materialize(
         current = read_manifest(index.path)
         if current.identity != index.manifest.identity:
             raise IndexFormatError(f"the index {index.path} has changed since it was opened: open it again")
+        writer.storage.lay_beside(writer.folder.name, {name: entry.checksum for name, entry in current.files.items()})
         stored = store(current, writer.folder, queries, run, part=part, progress=progress)
         progress("committing")
         return writer.commit(stored, run, kept=stored.in_use(current.files))

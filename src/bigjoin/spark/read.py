@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,9 @@ from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, choose, typed_co
 from bigjoin.ingest.text import Fault, Findings, TextSplit, unreadable
 from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
 from bigjoin.reading import JUDGED, ReadingOptions
+from bigjoin.spark.session import common_directory, is_local
 from bigjoin.spark.tasks import decode, encode, freeze_modules
+from bigjoin.storage import Place, is_on_store, remove_folder, storage_at
 from bigjoin.storage.arrays import new_file, write_table
 
 _REPLACEMENT = "\ufffd".encode()
@@ -93,16 +96,38 @@ def frame_table(
     return Table(source, choice.keys, schema, (), may_be_empty=True, reading=choice.entry(source)), selected
 
 
-def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Schema) -> list[ScannedChunk]:
-    """Scan a DataFrame partition by partition, in tasks of its own session: its rows never come to the driver."""
+def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Schema, target: Place) -> list[ScannedChunk]:
+    """Scan a DataFrame partition by partition, in tasks of its own session: its rows never come to the driver's memory.
+
+    `target` is where the index will be. If that is on a store, executors may share no disk with the driver: then files travel
+    through the store, and get the same paths on both sides.
+    """
+    spark = frame.sparkSession
+    relay = common_directory(spark, target, "scanned") if is_on_store(target) and not is_local(spark) else None
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark gives times in the session's zone, and text with 32-bit or 64-bit offsets.
         for chunk in scan.chunks(table, (batch.cast(schema) for batch in batches)):
             yield pa.RecordBatch.from_pydict({"chunk": [encode(chunk)]})
 
+    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        assert relay is not None
+        Path(scan.folder).mkdir(parents=True, exist_ok=True)
+        before = set(os.listdir(scan.folder))
+        for row in write(batches):
+            for name in sorted(set(os.listdir(scan.folder)) - before):
+                file = Path(scan.folder) / name
+                storage_at(relay).put(name, file)
+                file.unlink()
+            yield row
+
     with reading(table.source):
-        rows = frame.mapInArrow(write, "chunk string").toArrow()
+        rows = frame.mapInArrow(write if relay is None else send, "chunk string").toArrow()
+    if relay is not None:
+        storage = storage_at(relay)
+        for name in storage.list():
+            storage.copy_to(name, Path(scan.folder) / name)
+        remove_folder(relay)
     return [decode(ScannedChunk, chunk) for chunk in rows["chunk"].to_pylist()]
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bigjoin.local.strategy import task_stats
 from bigjoin.spark.job import Job
 from bigjoin.spark.receipts import Receipt
+from bigjoin.storage import Place, place_like
 
 MAX_REPORTED_LOADS = 1000
 """The most exchanges whose loads are reported individually."""
@@ -40,13 +41,16 @@ class RoundStats:
     compiled: int = 0
     seconds: dict[int, float] = field(default_factory=dict)
     """Seconds of each task, over all rounds."""
-    parts: list[tuple[Path, int]] = field(default_factory=list)
+    folder: Place = Path()
+    """Where matches are written."""
+    parts: list[tuple[Place, int]] = field(default_factory=list)
     """Files of matches, and how many rows each has."""
 
     @classmethod
     def of(cls, job: Job) -> RoundStats:
         steps = len(job.plan.steps) + 1
-        return cls(job.workers, [0] * steps, [0] * steps)
+        folder = Path() if job.output is None else job.output[0]
+        return cls(job.workers, [0] * steps, [0] * steps, folder=folder)
 
     def has(self, limit: int | None) -> bool:
         """Tell whether at least `limit` matches have been written."""
@@ -66,7 +70,7 @@ class RoundStats:
             self.compiled += receipt.compiled
             self.seconds[receipt.task] = self.seconds.get(receipt.task, 0.0) + receipt.seconds
             self.peak_memory = max(self.peak_memory, receipt.peak_memory)
-            self.parts += [(Path(file), rows) for file, rows in receipt.parts]
+            self.parts += [(place_like(file, self.folder), rows) for file, rows in receipt.parts]
             for worker, tuples in receipt.load:
                 loads[receipt.stage, worker] += tuples
             for worker, tuples in receipt.dealt:  # the last row is free for these, as nothing is sent after the last exchange

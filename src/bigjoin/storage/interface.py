@@ -102,8 +102,14 @@ class Storage(Protocol):
     def keep(self, name: str, checksum: str | None = None) -> None:
         """Keep a copy of a file that this process has written, if files are mapped from copies."""
 
+    def lay_beside(self, name: str, files: Mapping[str, str]) -> None:
+        """Have files, given with their checksums, beside a folder that is being written, under their own names."""
+
     def release(self, name: str) -> None:
         """Give up the local folder of a draft that was synced, if there is one."""
+
+    def put(self, name: str, file: Path) -> None:
+        """Copy a file of this machine to a name that is not taken."""
 
     def copy_to(self, name: str, file: Path) -> None:
         """Copy a file to a path of this machine."""

@@ -12,7 +12,7 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -96,8 +96,14 @@ class LocalStorage:
     def keep(self, name: str, checksum: str | None = None) -> None:
         pass
 
+    def lay_beside(self, name: str, files: Mapping[str, str]) -> None:
+        pass
+
     def release(self, name: str) -> None:
         pass
+
+    def put(self, name: str, file: Path) -> None:
+        shutil.copyfile(file, self.root / name)
 
     def copy_to(self, name: str, file: Path) -> None:
         shutil.copyfile(self.root / name, file)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bigjoin.errors import OutputError, reason
+from bigjoin.paths import is_remote
 from bigjoin.storage.local import LocalStorage, take_lock
 
 OWNER_FILE = ".owner"
@@ -35,7 +36,8 @@ def scratch_folder(purpose: str, place: str | Path | None = None) -> Path:
 
 def scratch_directory(purpose: str) -> Path:
     """Return a new directory that is removed when Python exits or, if it is killed, by a later process."""
-    return temporary(purpose, os.environ.get("BIGJOIN_SCRATCH"))
+    chosen = os.environ.get("BIGJOIN_SCRATCH")
+    return temporary(purpose, None if chosen is None or is_remote(chosen) else chosen)
 
 
 def temporary(purpose: str, folder: str | None) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -110,10 +110,18 @@ class StoreStorage:
         """Return the key of a file in the cache; without a checksum, its name, as files have names of their own."""
         return self.address(name) if checksum is None else f"{self.address(name)} {checksum}"
 
+    def lay_beside(self, name: str, files: Mapping[str, str]) -> None:
+        for file, checksum in files.items():
+            self.map(file, checksum)
+            store_cache().link(self._key(file, checksum), self._drafts[name] / file)
+
     def release(self, name: str) -> None:
         if (draft := self._drafts.pop(name, None)) is not None:
             LocalStorage(draft).remove("")
             self._put.difference_update({put for put in self._put if put.startswith(f"{name}/")})
+
+    def put(self, name: str, file: Path) -> None:
+        self._asked(name, lambda fs, path: fs.put_file(str(file), path))
 
     def copy_to(self, name: str, file: Path) -> None:
         self._asked(name, lambda fs, path: fs.get_file(path, str(file)))
@@ -131,7 +139,7 @@ class StoreStorage:
                 if status.kind != "other":
                     self.sync(f"{name}/{file}")
             return
-        self._asked(name, lambda fs, path: fs.put_file(str(draft.root / name), path))
+        self.put(name, draft.root / name)
         self._put.add(name)
 
     def publish(self, name: str, content: bytes) -> None:
@@ -177,7 +185,7 @@ class StoreStorage:
         self.remove(name)
 
     def adopt(self, name: str, source: Storage, source_name: str) -> None:
-        self._asked(name, lambda fs, path: fs.put_file(str(source.root / source_name), path))
+        self.put(name, source.root / source_name)
 
     def size(self, name: str) -> int:
         with suppress(FileNotFoundError):

@@ -68,6 +68,15 @@ class StoreCache:
                 shutil.copyfile(file, aside)
             aside.replace(self.folder / _name(key))
 
+    def link(self, key: str, target: Path) -> None:
+        """Give a file that is here another name."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            try:
+                os.link(self.folder / _name(key), target)
+            except OSError:  # another file system
+                shutil.copyfile(self.folder / _name(key), target)
+
     @property
     def bytes(self) -> int:
         """How many bytes are here."""

@@ -7,12 +7,15 @@ own when it ends; what a killed process has left is removed by whoever needs scr
 from __future__ import annotations
 
 import atexit
+import os
 import re
 import time
 import uuid
 from contextlib import suppress
 
-from bigjoin.storage.place import Place, remove_folder
+from bigjoin.paths import is_remote
+from bigjoin.storage.place import Place, place_of, remove_folder
+from bigjoin.storage.scratch import scratch_directory
 
 FOLDER = "_bigjoin_scratch"
 ABANDONED_DAYS = 7
@@ -21,6 +24,12 @@ _DAY_SECONDS = 86_400
 
 _looked_at: set[str] = set()
 """The places in which this process has looked for abandoned scratch."""
+
+
+def scratch_place(purpose: str) -> Place:
+    """Return a new folder for scratch that every executor sees, if BIGJOIN_SCRATCH says where that can be."""
+    chosen = os.environ.get("BIGJOIN_SCRATCH", "")
+    return scratch_on_store(place_of(chosen), purpose) if is_remote(chosen) else scratch_directory(purpose)
 
 
 def scratch_on_store(place: Place, purpose: str) -> Place:

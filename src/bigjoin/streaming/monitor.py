@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import shutil
 import tempfile
 import threading
 import time
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from bigjoin.defaults import STRATEGIES, BadRowName, SyncName
+from bigjoin.defaults import LOCAL, STRATEGIES, BadRowName, SyncName
 from bigjoin.errors import BigjoinError, OutputError, QueryError, SourceError, reason, warn_of_reading
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest_entries import LedgerEntry, PublicationEntry
@@ -28,7 +27,8 @@ from bigjoin.index.writer import locked, remove_old
 from bigjoin.joins.phase import Phase
 from bigjoin.query.delta import DeltaPlan
 from bigjoin.query.query import Query
-from bigjoin.storage import FileStatus, Place
+from bigjoin.spark.session import common_directory, is_local
+from bigjoin.storage import FileStatus, Place, is_on_store, remove_folder
 from bigjoin.storage.scratch import scratch_directory
 from bigjoin.streaming.bad_rows import SortedRows, may_have_bad_properties, sort_rows
 from bigjoin.streaming.commit import EpochCommit, commit_epoch, committing
@@ -531,7 +531,7 @@ class Monitor:
             count = self.counts[name] + found.created - found.destroyed
             changes = QueryChanges(**vars(found), count=count, epoch=epoch.number, schema=schemas.get(name))
             if folder is not None and self._output is None:  # the matches last as long as the changes that name them
-                weakref.finalize(changes, shutil.rmtree, folder, ignore_errors=True)
+                weakref.finalize(changes, remove_folder, folder)
             epoch.queries[name] = changes
         if self._output is None:
             return epoch, None
@@ -552,12 +552,12 @@ class Monitor:
         options: FindOptions,
     ) -> FoundChanges:
         """Find the signed matches of a query, and what they change in its groups; only that goes to a folder."""
-        groups, aside = self.groups[name], Path(tempfile.mkdtemp(dir=self._scratch_folder()))
+        groups, aside = self.groups[name], self._folder_aside()
         try:
             schema = self.watched[name].schema(plans, index)
             return groups.changes(find_changes(plans, phases, schema, aside, options), folder)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            remove_folder(aside)
 
     def _scratch_folder(self) -> Path:
         if self._scratch is None:
@@ -576,7 +576,15 @@ class Monitor:
         if self._output is not None:
             return self._output.stage(epoch, alone=not self._waiting)
         listed = [name for name, watched in self.watched.items() if watched.listing]
-        return {name: Path(tempfile.mkdtemp(dir=self._scratch_folder())) for name in listed}
+        return {name: self._folder_aside() for name in listed}
+
+    def _folder_aside(self) -> Place:
+        """Return a new folder for matches that are not published, which tasks may write."""
+        if is_on_store(self.path) and self.strategy != LOCAL:
+            session = self.spark()
+            if not is_local(session):
+                return common_directory(session, self.path, "changes")
+        return Path(tempfile.mkdtemp(dir=self._scratch_folder()))
 
     def finish(self) -> None:
         """Take published outputs off the index's list, so that a watch that ends normally leaves nothing to be finished."""

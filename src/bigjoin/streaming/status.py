@@ -178,7 +178,7 @@ def _writer(path: Place) -> str | None:
 
 
 def _output(path: Place, manifest: Manifest) -> OutputStatus:
-    entry = _entry(path)
+    entry = entry_of(path)
     if entry.index != manifest.origin:
         raise OutputError(f"{path} is the output of another index")
     storage = storage_at(path)
@@ -195,7 +195,8 @@ def _output(path: Place, manifest: Manifest) -> OutputStatus:
     return OutputStatus(str(path), queries, last, waiting, _quarantined(path / QUARANTINE))
 
 
-def _entry(path: Place) -> OutputEntry:
+def entry_of(path: Place) -> OutputEntry:
+    """Return what an output folder says about itself; raise OutputError if it is none."""
     try:
         return read_entry(storage_at(path).read(ABOUT))
     except FileNotFoundError:

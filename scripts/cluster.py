@@ -43,7 +43,8 @@ class Cluster:
     """A master and its workers, each a process of its own, for as long as a `with` block runs.
 
     Isolated workers, with their executors, write to private folders, which neither the driver nor another worker sees. Those of
-    worker N lie in `machine-N` of the cluster's folder.
+    worker N lie in `machine-N` of the cluster's folder. Each worker has an address of its own: at one address,
+    Spark's executors would read shuffled blocks from each other's folders.
     """
 
     def __init__(self, *, workers: int = 2, cores: int = 1, memory: str = "1g", isolated: bool = False) -> None:
@@ -72,9 +73,9 @@ class Cluster:
             self.master = _wait_for(log, r"(spark://127\.0\.0\.1:\d+)", 1)[0]
             size = ["--cores", str(self.cores), "--memory", self.memory]
             for number in range(self.workers):
-                machine = self.folder / f"machine-{number}" if self.isolated else None
-                work = Path("/tmp/work") if machine else self.folder / f"work-{number}"
-                self._start("worker", "--work-dir", str(work), "--webui-port", "0", *size, self.master, machine=machine)
+                work = Path("/tmp/work") if self.isolated else self.folder / f"work-{number}"
+                options = ["--work-dir", str(work), "--webui-port", "0", *size, self.master]
+                self._start("worker", *options, machine=number if self.isolated else None)
             _wait_for(log, r"Registering worker", self.workers)
         except BaseException:
             self.__exit__()
@@ -105,19 +106,21 @@ class Cluster:
                     continue
         return found
 
-    def _start(self, role: str, *options: str, machine: Path | None = None) -> Path:
+    def _start(self, role: str, *options: str, machine: int | None = None) -> Path:
         home = Path(pyspark.__file__).parent
         log = self.folder / f"{role}-{len(self.processes)}.log"
-        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
+        address = "127.0.0.1" if machine is None else f"127.0.0.{machine + 2}"
+        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": address, "SPARK_DAEMON_MEMORY": "512m"}
         environment["SPARK_LOCAL_DIRS"] = str(self.folder / "local")
         environment["SPARK_DAEMON_JAVA_OPTS"] = " ".join(f"-D{key}={value}" for key, value in SETTINGS.items())
         environment["_SPARK_AUTH_SECRET"] = self._secret
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}.{role.title()}", "--host", "127.0.0.1"]
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}.{role.title()}", "--host", address]
         command += options
         if machine is not None:
+            own = self.folder / f"machine-{machine}"
             for folder in ("tmp/home", "tmp/local"):
-                (machine / folder).mkdir(parents=True)
-            command = in_private_folders(command, machine, _programs())
+                (own / folder).mkdir(parents=True)
+            command = in_private_folders(command, own, _programs())
             environment = {name: value for name, value in environment.items() if not OF_THIS_MACHINE.match(name)}
             environment |= {"HOME": "/tmp/home", "SPARK_LOCAL_DIRS": "/tmp/local", "TMPDIR": "/tmp"}
         with log.open("wb") as out:

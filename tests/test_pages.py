@@ -19,16 +19,19 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = {"python", "text", "console", "sql", "cypher", "motif", "rule", "sh"}
 
 NOT_RUN = {
+    "aws": "needs an account",
     "bigjoin": "needs a cluster, or goes on until it is stopped",
     "cp": "takes the bundled graph out of a package that pip has installed",
     "docker": "builds and starts images",
     "env": "sets a shell up; tests/test_completion.py runs it there",
     "eval": "sets a shell up; tests/test_completion.py runs it there",
+    "gcloud": "needs an account",
     "git": "changes a checkout",
     "make": "installs, measures, or runs these tests",
     "pip": "installs",
     "python": "starts a cluster",
     "spark-submit": "needs a cluster",
+    "venv-pack": "packs an environment that pip has installed",
 }
 """The first words of lines in sh blocks, which do not run in a test, and why."""
 

@@ -93,6 +93,7 @@ WHO_SEES_WHAT = """
 import json, os, sys, time
 from pathlib import Path
 import pyarrow as pa
+from pyspark.sql import functions as F
 import bigjoin as bj
 
 def machine():
@@ -116,15 +117,18 @@ try:
     spark = bj.session()
     told = spark.range(2, numPartitions=2).mapInArrow(looked, "machine string, told string").collect()
     mine = [path.name for path in Path("/tmp").glob("seen-*")]
+    shuffled = spark.range(1000, numPartitions=4).groupBy((F.col("id") % 7).alias("rest")).count().count()
 finally:
     Path("/tmp", f"seen-{machine()}").unlink()
-print(json.dumps({"driver": machine(), "mine": mine, "told": {row.machine: json.loads(row.told) for row in told}}))
+told = {row.machine: json.loads(row.told) for row in told}
+print(json.dumps({"driver": machine(), "mine": mine, "shuffled": shuffled, "told": told}))
 """
 
 
 def test_machines_share_no_folder(cluster):
     said = json.loads(cluster.run(WHO_SEES_WHAT, str(ROOT)))
     assert len(said["told"]) == 2
+    assert said["shuffled"] == 7
     assert said["driver"] not in said["told"]
     assert said["mine"] == [f"seen-{said['driver']}"]
     for machine, told in said["told"].items():

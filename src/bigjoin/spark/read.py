@@ -10,11 +10,10 @@ from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError, warn_of_reading
@@ -26,6 +25,7 @@ from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, choose, typed_co
 from bigjoin.ingest.text import Fault, Findings, TextSplit, unreadable
 from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
 from bigjoin.reading import JUDGED, ReadingOptions
+from bigjoin.spark.frames import arrow_schema, arrow_type
 from bigjoin.spark.tasks import decode, encode, freeze_modules
 from bigjoin.storage.arrays import new_file, write_table
 
@@ -52,7 +52,7 @@ def read_frame(spark: SparkSession, source: str, said: ReadingOptions = JUDGED) 
 def frame_schema(frame: DataFrame, source: str) -> pa.Schema:
     """Return the columns of a frame as an Arrow schema, with times in UTC."""
     with reading(source):
-        return to_arrow_schema(frame.schema, timezone="UTC")
+        return arrow_schema(frame.schema)
 
 
 def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -> Table:
@@ -83,7 +83,7 @@ def frame_table(
 ) -> tuple[Table, DataFrame]:
     """Return the table of edges or vertices that a frame holds, and its rows: ids first, then possible properties."""
     choice, schema = typed_columns(
-        kind, frame.columns, source, lambda name: _arrow_type(frame.schema[name]), said, properties=properties
+        kind, frame.columns, source, lambda name: arrow_type(frame.schema[name].dataType), said, properties=properties
     )
     names = (*choice.keys, *choice.others)
     lower = [name.lower() for name in frame.columns]
@@ -108,16 +108,8 @@ def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Sch
 
 def can_be_property(field: T.StructField) -> bool:
     """Tell whether an index can hold a column, and give it back as it is."""
-    kind = _arrow_type(field)
+    kind = arrow_type(field.dataType)
     return bool(property_type(kind) == kind)
-
-
-def _arrow_type(field: T.StructField) -> pa.DataType:
-    """Return the type of a column in Arrow; a struct without fields stands for types that Arrow does not have."""
-    try:
-        return to_arrow_schema(T.StructType([field]), timezone="UTC").field(0).type
-    except PySparkException:
-        return pa.struct([])
 
 
 def _read_text(spark: SparkSession, source: str, said: ReadingOptions) -> DataFrame:

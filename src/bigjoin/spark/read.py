@@ -23,7 +23,7 @@ from bigjoin.ingest.json_lines import JSON_SUFFIXES
 from bigjoin.ingest.scan import Scan, ScannedChunk, ScannedTable, gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, choose, typed_columns
 from bigjoin.ingest.text import Fault, Findings, TextSplit, unreadable
-from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
+from bigjoin.paths import COMPRESSED_SUFFIXES, TABLE_PREFIX, UNREADABLE_SUFFIXES, format_suffix
 from bigjoin.reading import JUDGED, ReadingOptions
 from bigjoin.spark.frames import arrow_schema, arrow_type
 from bigjoin.spark.tasks import decode, encode, freeze_modules
@@ -35,7 +35,13 @@ _BLANK_ENDS = r"^[\s\ufeff]+|\s+$"
 
 
 def read_frame(spark: SparkSession, source: str, said: ReadingOptions = JUDGED) -> tuple[DataFrame, ReadingOptions]:
-    """Return the rows of a remote source, and what is left to say of them: text is read as src and dst alone."""
+    """Return the rows of a URL or table, and what is left to say of them: text is read as src and dst alone."""
+    if source.startswith(TABLE_PREFIX):
+        said.check_is_text(source)
+        with reading(source):
+            table = spark.table(source.removeprefix(TABLE_PREFIX))
+            _ = table.schema  # Spark Connect would only look for it when it is read
+            return table, said
     if Path(source).suffix.lower() in UNREADABLE_SUFFIXES:
         raise SourceError(
             f"{source}: bigjoin does not read {Path(source).suffix}; use {', '.join(COMPRESSED_SUFFIXES)} or no compression"

@@ -22,7 +22,7 @@ from tests.lake import DERBY, PACKAGES, of_installed_spark, settings
 pytestmark = [pytest.mark.lake, pytest.mark.spark]
 
 BUNDLED = Path(bj.__file__).parent / "data" / "soc-Epinions1.txt.gz"
-UNDER = 1500
+UNDER = 500
 """The vertices whose edges a test takes from the bundled graph: those with the smallest ids."""
 
 

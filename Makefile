@@ -1,10 +1,11 @@
 # make demo and make test install everything they need (given Python 3.11+ and Java 17+); the second time they start at once.
 PYTHON ?= python3
+SPARK ?= 4.1.4
 BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-store published fast check bench dist docs docs-serve notebooks figures screenshots format clean
+.PHONY: help setup demo test test-store test-lake published fast check bench dist docs docs-serve notebooks figures screenshots format clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -15,7 +16,7 @@ demo: $(STAMP)  ## Count the paper's five queries on the bundled graph
 	$(BIN)/bigjoin demo
 
 test: $(STAMP) check  ## Check and test everything
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" --durations 25
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not lake" --durations 25
 
 test-store: $(STAMP)  ## Test with real stores: an S3 server, HDFS, and workers that share nothing else (the first time takes minutes)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group store
@@ -26,6 +27,13 @@ published: $(STAMP)  ## Compare with every published count, including those that
 
 fast: $(STAMP)  ## Run the tests that need no Spark
 	$(BIN)/pytest -n 2 --dist loadfile -m "not spark and not slow"
+
+test-lake:  ## Read and write tables of Delta, Iceberg, Hive and databases, with a Spark that they support (SPARK=4.0.5: another)
+	$(PYTHON) -m venv .venv-lake
+	.venv-lake/bin/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	grep -v '^pyspark==' constraints.txt > .venv-lake/constraints.txt
+	.venv-lake/bin/pip install --quiet --disable-pip-version-check -c .venv-lake/constraints.txt "pyspark==$(SPARK)" duckdb pytest -e .
+	BIGJOIN_LAKE_SPARK=$(SPARK) .venv-lake/bin/pytest -m lake tests/test_lake.py
 
 check: $(STAMP)  ## Lint, check types, import contracts, spelling and the Dockerfile
 	$(BIN)/ruff check .
@@ -65,7 +73,7 @@ format: $(STAMP)  ## Format the code
 	$(BIN)/ruff format .
 
 clean:  ## Remove everything installed or cached here
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-lake .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt

@@ -306,7 +306,7 @@ def test_a_given_master_is_asked(source):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["count", "triangle", "--master", "local[1]"], "--strategy local has no Spark: leave out --master and --conf"),
+        (["count", "triangle", "--master", "local[1]"], "--strategy local has no Spark: leave out --master, or"),
         (["count", "triangel"], "triangel"),
         (["count", "q(a) := edge(a, b), b <"], "^"),
         (["count", "triangle", "--where", "a9 < 3"], "a9"),

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import datasource as api
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -50,14 +51,17 @@ def register(spark: SparkSession) -> None:
 
     If bigjoin is installed in the Python environment of a session, Spark finds the data source by itself. Registering it also
     tells it the time zone of the session (otherwise UTC), and how many tasks the cluster can run at once (otherwise as many as
-    the driver has cores).
+    the driver has cores). Spark 4.0 keeps the source that it has found, and is not told.
 
     Args:
         spark: The session.
     """
-    spark.dataSource.register(
-        type("RegisteredPatterns", (PatternSource,), {"task_count": parallelism(spark), "zone": time_zone(spark)})
-    )
+    told = {"task_count": parallelism(spark), "zone": time_zone(spark)}
+    try:
+        spark.dataSource.register(type("RegisteredPatterns", (PatternSource,), told))
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":  # Spark 4.0 keeps what it has found by itself
+            raise
 
 
 class PatternSource(api.DataSource):

@@ -302,9 +302,8 @@ class Graph(Verbs):
             return self
         from bigjoin.indexing import undirected_copy
 
-        scratch = (
-            scratch_place("graph") if not is_on_store(self.index.path) else scratch_on_store(self.index.path.parent, "graph")
-        )
+        at = self.index.path
+        scratch = scratch_on_store(at.parent, "graph") if is_on_store(at) else scratch_place("graph")
         return self.over(undirected_copy(self._without_runs(), scratch / "index"), spark=self._spark, scratch=scratch)
 
     @with_known_keywords(flags=Flags)
@@ -521,7 +520,7 @@ class Graph(Verbs):
             batch_size: How many matches or proposals to hold at once.
             **flags: What counts as a match, and conditions: `distinct`, `unique`, `induced`, `where` and so on.
         """
-        from bigjoin.streaming.batches import Batches, KnownCounts, arrow_schema, as_watch, check_checkpoint
+        from bigjoin.streaming.batches import Batches, KnownCounts, as_watch, check_checkpoint, columns_of
         from bigjoin.streaming.update_columns import UpdateColumns
         from bigjoin.streaming.watch_facts import WatchBeginning
         from bigjoin.streaming.watched import watchable
@@ -555,7 +554,7 @@ class Graph(Verbs):
             on_bad_row=on_bad_row,
             keep_epochs=keep_epochs,
         )
-        monitor.check(arrow_schema(frame), "the stream")
+        monitor.check(columns_of(frame), "the stream")
         with monitor.writing() as live:  # so that mistakes are errors here, and do not make the stream fail later
             self.index = live.index
         counts = {one.text: monitor.counts[name] for name, one in watched.items()}

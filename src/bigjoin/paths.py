@@ -12,6 +12,8 @@ from bigjoin.errors import BigjoinError, OutputError, SourceError, reason
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".deflate")
 UNREADABLE_SUFFIXES = (".zip", ".xz", ".zst", ".7z", ".rar", ".lz4", ".lzma", ".tar", ".tgz")
 
+TABLE_PREFIX = "table:"
+"""What a source begins with that is a table of Spark's catalogs; the rest is its name there."""
 
 _URL = re.compile(r"(?:^|.*/)(([a-z][a-z0-9+.-]+):)/+(.*)", re.DOTALL)
 
@@ -52,8 +54,8 @@ def check_local(target: str | Path, what: str, kind: type[BigjoinError] = Output
 
 
 def is_remote(source: str) -> bool:
-    """Tell a URL, such as hdfs://..., from a path of this machine."""
-    return re.match(r"[a-z][a-z0-9+.-]+://", source) is not None
+    """Tell what Spark reads, a URL such as hdfs://... or a table, from a path of this machine."""
+    return re.match(rf"{TABLE_PREFIX}|[a-z][a-z0-9+.-]+://", source) is not None
 
 
 def format_suffix(source: str) -> str:

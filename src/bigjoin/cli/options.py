@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ Answer: TypeAlias = tuple[Facts, Iterable[str]]
 
 Form: TypeAlias = Literal["table", "csv", "json"]
 """How rows are printed."""
+
+PACKAGES = "spark.jars.packages"
+"""The setting with the packages that Spark fetches when it starts."""
 
 ROWS_SHOWN = 20
 """Rows shown on a terminal unless somebody asks for another number."""
@@ -89,6 +93,15 @@ class Options:
     more: str = "--limit N shows more, -o FILE writes all"
     """What to do if these are not enough."""
 
+    @property
+    def about_spark(self) -> str | None:
+        """The option that says where Spark is, or how it starts, if one is given."""
+        if self.master:
+            return "--master"
+        if self.conf:
+            return "--packages" if set(self.conf) == {PACKAGES} else "--conf"
+        return None
+
     def has_source(self, source: str | None) -> bool:
         """Tell whether there is anything to ask."""
         return source is not None or bool(self.relations) or self.warm is not None
@@ -118,6 +131,9 @@ def with_options(*names: str) -> Decorator:
                     given[group] = members
             if said := take(ReadingOptions.__dataclass_fields__):
                 given["reading"] = ReadingOptions(**said)
+            if packages := given.pop("packages", None):
+                known = given["conf"].get(PACKAGES)
+                given["conf"][PACKAGES] = ",".join([*filter(None, [known]), *packages])
             spare_pandas()
             function(options=Options(**take(Options.__dataclass_fields__)), **given)
 
@@ -187,6 +203,15 @@ def _settings(_: click.Context, parameter: click.Parameter, given: tuple[str, ..
     return settings
 
 
+def _packages(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> list[str]:
+    """Return the coordinates of packages."""
+    names = [name.strip() for one in given for name in one.split(",")]
+    for name in names:
+        if not re.fullmatch(r"[^\s:]+:[^\s:]+:[^\s:]+", name):
+            raise click.BadParameter(f"{name!r} is no package: write GROUP:ARTIFACT:VERSION", param=parameter)
+    return names
+
+
 def _parameters(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, ParameterValue]:
     """Return parameters by name: numbers, true, false, null and lists as JSON has them, everything else as text."""
     values: dict[str, ParameterValue] = {}
@@ -233,6 +258,10 @@ _MEMORY = (
     "mapped files of an index do not count."
 )
 _CONF = "A Spark setting; may be repeated. KEY=@FILE reads the value from a file: for secrets, since others can see arguments."
+_PACKAGES = (
+    "A package for Spark from Maven, such as Delta's or Iceberg's, as GROUP:ARTIFACT:VERSION; may be repeated. The same as "
+    f"--conf {PACKAGES}=..."
+)
 _PARAM = "A value for $NAME in Cypher; may be repeated. Numbers, true, false, null and lists ([1, 2]) are read as JSON."
 _SEEDS = (
     "Keep only matches with the ids in FILE (.csv, .txt, .parquet, .json), and start the search from them. The columns of FILE "
@@ -271,6 +300,7 @@ _SHARED: dict[str, Decorator] = {
     "memory": click.option("--memory", metavar="SIZE", callback=_size, help=_MEMORY),
     "master": click.option("--master", metavar="URL", help="Spark master, or sc:// for Spark Connect [default: this machine]."),
     "conf": click.option("--conf", multiple=True, metavar="KEY=VALUE", callback=_settings, help=_CONF),
+    "packages": click.option("--packages", multiple=True, metavar="G:A:VERSION", callback=_packages, help=_PACKAGES),
     "no_cache": _flag("no_cache", "Build a new index and do not keep it."),
     "no_verify": _flag("no_verify", "Do not check the files of an index; damaged files may then give wrong answers or crash."),
     "epoch": click.option("--epoch", type=click.IntRange(min=0), metavar="N", help=_EPOCH),
@@ -282,16 +312,17 @@ _SHARED: dict[str, Decorator] = {
 _OUTPUT_OPTIONS = ("as_json", "quiet")
 _READING_OPTIONS = ("src", "dst", "columns", "header", "delimiter", "encoding")
 _QUERY_OPTIONS = ("undirected", *(flag.name for flag in FLAGS), "where", "select", "parameters")
-_RUN_OPTIONS = ("strategy", "workers", "batch_size", "master", "conf", "no_verify")
+_SPARK_OPTIONS = ("master", "conf", "packages")
+_RUN_OPTIONS = ("strategy", "workers", "batch_size", *_SPARK_OPTIONS, "no_verify")
 
 _QUESTION_OPTIONS = ("query", "source", *_QUERY_OPTIONS, "seeds", "relations", *_READING_OPTIONS, "drop_nulls")
 _LIMIT_OPTIONS = ("timeout", "memory", "no_cache")
 
 query_options = with_options(*_QUESTION_OPTIONS, "epoch", *_RUN_OPTIONS, *_LIMIT_OPTIONS, *_OUTPUT_OPTIONS)
-estimate_options = with_options(*_QUESTION_OPTIONS, "master", "conf", "no_verify", *_LIMIT_OPTIONS, *_OUTPUT_OPTIONS)
+estimate_options = with_options(*_QUESTION_OPTIONS, *_SPARK_OPTIONS, "no_verify", *_LIMIT_OPTIONS, *_OUTPUT_OPTIONS)
 watch_options = with_options(*_QUERY_OPTIONS, *_RUN_OPTIONS, *_OUTPUT_OPTIONS)
-index_options = with_options(*_READING_OPTIONS, "id", "undirected", "master", "conf", *_OUTPUT_OPTIONS)
-generate_options = with_options("master", "conf", *_OUTPUT_OPTIONS)
+index_options = with_options(*_READING_OPTIONS, "id", "undirected", *_SPARK_OPTIONS, *_OUTPUT_OPTIONS)
+generate_options = with_options(*_SPARK_OPTIONS, *_OUTPUT_OPTIONS)
 open_options = with_options("source", "undirected", *_READING_OPTIONS, "no_verify", "no_cache")
 shell_options = with_options(
     "source",
@@ -304,7 +335,7 @@ shell_options = with_options(
     *_LIMIT_OPTIONS,
     *_OUTPUT_OPTIONS,
 )
-demo_options = with_options("conf", "quiet")
-replay_options = with_options(*_QUERY_OPTIONS[1:], "master", "conf", "no_verify", *_OUTPUT_OPTIONS)
+demo_options = with_options("conf", "packages", "quiet")
+replay_options = with_options(*_QUERY_OPTIONS[1:], *_SPARK_OPTIONS, "no_verify", *_OUTPUT_OPTIONS)
 inspection_options = with_options("directory", *_OUTPUT_OPTIONS)
 conf_option = _SHARED["conf"]

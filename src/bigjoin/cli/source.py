@@ -73,8 +73,8 @@ def asking(
 def may_stay(options: Options) -> bool:
     """Tell whether a question may be answered without Spark: as asked for, or because nobody says where Spark is."""
     if options.run["strategy"] == LOCAL:
-        if options.master or options.conf:
-            raise click.UsageError("--strategy local has no Spark: leave out --master and --conf, or use another strategy")
+        if options.about_spark is not None:
+            raise click.UsageError(f"--strategy local has no Spark: leave out {options.about_spark}, or use another strategy")
         return True
     return options.run["strategy"] == "auto" and why_spark(options) is None
 
@@ -83,8 +83,8 @@ def why_spark(options: Options) -> str | None:
     """Return what says where Spark is, if anything does: then questions are for that, and not for this process."""
     from bigjoin.spark.session import who_names_a_master
 
-    if options.master or options.conf:
-        return f"{'--master' if options.master else '--conf'} is given"
+    if options.about_spark is not None:
+        return f"{options.about_spark} is given"
     named_by = who_names_a_master()
     return None if named_by is None else f"{named_by} names a master"
 
@@ -113,7 +113,7 @@ def open_source(source: str | None, options: Options, report: Reporter) -> Graph
     relations = spooled(options.relations)
     for path in relations.values():
         check_exists(path)
-    spark = start_spark(options, report) if options.master or options.conf else None  # Spark reads large relations
+    spark = start_spark(options, report) if options.about_spark is not None else None  # Spark reads large relations
     said = {name: given for name, given in vars(options.reading).items() if name != "id"}
     return Relations(relations, drop_nulls=options.drop_nulls, spark=spark, **said)
 

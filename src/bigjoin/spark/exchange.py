@@ -1,7 +1,7 @@
 """The exchange: what tasks send each other travels as rows of a DataFrame, one row for each destination.
 
 A row costs the JVM a microsecond, however large it is. So a task packs everything for another task into one row: the number
-of that task, and columns of codes as bytes. `repartitionById` moves the row; Spark provides the shuffle, spilling and recovery.
+of that task, and columns of codes as bytes. `repartition` moves the row; Spark provides the shuffle, spilling and recovery.
 Rows are sorted by source and sequence before a task reads them, so a task that runs again sends the same bytes, in whatever
 order its rows arrive.
 """
@@ -27,6 +27,7 @@ from bigjoin.quota import Quota, quota, within
 from bigjoin.spark.job import Job
 from bigjoin.spark.own_session import own_session
 from bigjoin.spark.receipts import Receipt, TaskOutput, failure
+from bigjoin.spark.task_keys import keys_of
 from bigjoin.spark.tasks import TaskError, encode, freeze_modules, run_numbered
 
 RECEIPT = -1
@@ -45,9 +46,16 @@ _exchanging: dict[SparkSession, tuple[int, dict[str, str | None]]] = {}
 _setting = threading.Lock()
 
 ROW = pa.schema(
-    [("task", pa.int32()), ("source", pa.int32()), ("sequence", pa.int64()), ("visit", pa.int32()), ("payload", pa.binary())]
+    [
+        ("task", pa.int32()),
+        ("source", pa.int32()),
+        ("sequence", pa.int64()),
+        ("visit", pa.int32()),
+        ("payload", pa.binary()),
+        ("key", pa.int32()),
+    ]
 )
-"""The columns of a Row."""
+"""The columns of a Row, and the key of its destination, which Spark partitions rows by."""
 
 Row: TypeAlias = tuple[int, int, int, int, bytes]
 """(task, source, sequence, visit, payload): its destination, its sender and number, the visit to make, and the block."""
@@ -108,7 +116,9 @@ class RoundTask(ABC):
     def _arrivals(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Arrival]:
         for batch in batches:
             if batch.num_rows:
-                self.number = batch.column("task")[0].as_py()
+                self.number, *others = batch.column("task").unique().to_pylist()
+                if others:  # an engine in Spark's place that hashes integers in another way
+                    raise BigjoinError("this Spark does not partition rows by its own hash, so blocks went to the wrong tasks")
             rows = zip(*(batch.column(name).to_pylist() for name in ("source", "sequence", "visit")), strict=True)
             for (source, sequence, visit), payload in zip(rows, batch.column("payload"), strict=True):
                 if visit == RECEIPT:
@@ -139,8 +149,9 @@ class RoundTask(ABC):
 
 def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
     """Return rows as one Arrow batch."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(ROW)
-    return pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, ROW, strict=True)], schema=ROW)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * (len(ROW) - 1)
+    arrays = map(pa.array, (*columns, keys_of(columns[0])), ROW.types)
+    return pa.RecordBatch.from_arrays(list(arrays), schema=ROW)
 
 
 def exchange(
@@ -150,7 +161,7 @@ def exchange(
     columns = from_arrow_schema(ROW)
     frame = run_numbered(spark, begin, tasks, columns)
     for stage in stages:
-        arrived = frame.repartitionById(tasks, "task").sortWithinPartitions("source", "sequence")
+        arrived = frame.repartition(tasks, "key").sortWithinPartitions("source", "sequence")
         frame = arrived.mapInArrow(_frozen(stage), columns)
     return frame
 

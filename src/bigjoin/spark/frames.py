@@ -1,4 +1,4 @@
-"""Write the rows of a DataFrame to files, from its tasks: for results that Spark has combined from several frames."""
+"""What a DataFrame is in Arrow: its columns, and its rows as files, which its tasks write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bigjoin.local.matches import PartFile, write_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -24,6 +24,16 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         return to_arrow_schema(schema, timezone="UTC")
     except TypeError:  # before Spark 4.3, times are in UTC without being asked
         return to_arrow_schema(schema)
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """Return a type of Spark's in Arrow; a struct without fields stands for types that Arrow does not have."""
+    from pyspark.sql.types import StructField, StructType
+
+    try:
+        return arrow_schema(StructType([StructField("value", kind)])).field(0).type
+    except Exception:  # Spark's own, of several kinds
+        return pa.struct([])
 
 
 def write_frame(frame: DataFrame, folder: Path, suffix: str) -> tuple[list[PartFile], pa.Schema]:

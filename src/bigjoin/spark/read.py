@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,11 +10,10 @@ from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from bigjoin.defaults import PART_SIZE
 from bigjoin.errors import BigjoinError, SourceError, warn_of_reading
@@ -25,8 +23,9 @@ from bigjoin.ingest.json_lines import JSON_SUFFIXES
 from bigjoin.ingest.scan import Scan, ScannedChunk, ScannedTable, gathered
 from bigjoin.ingest.table import EDGES, ArrowFile, Kind, Table, choose, typed_columns
 from bigjoin.ingest.text import Fault, Findings, TextSplit, unreadable
-from bigjoin.paths import COMPRESSED_SUFFIXES, UNREADABLE_SUFFIXES, format_suffix
+from bigjoin.paths import COMPRESSED_SUFFIXES, TABLE_PREFIX, UNREADABLE_SUFFIXES, format_suffix
 from bigjoin.reading import JUDGED, ReadingOptions
+from bigjoin.spark.frames import arrow_schema, arrow_type
 from bigjoin.spark.session import common_directory, is_local
 from bigjoin.spark.tasks import decode, encode, freeze_modules
 from bigjoin.storage import Place, is_on_store, remove_folder, storage_at
@@ -38,7 +37,13 @@ _BLANK_ENDS = r"^[\s\ufeff]+|\s+$"
 
 
 def read_frame(spark: SparkSession, source: str, said: ReadingOptions = JUDGED) -> tuple[DataFrame, ReadingOptions]:
-    """Return the rows of a remote source, and what is left to say of them: text is read as src and dst alone."""
+    """Return the rows of a URL or table, and what is left to say of them: text is read as src and dst alone."""
+    if source.startswith(TABLE_PREFIX):
+        said.check_is_text(source)
+        with reading(source):
+            table = spark.table(source.removeprefix(TABLE_PREFIX))
+            _ = table.schema  # Spark Connect would only look for it when it is read
+            return table, said
     if Path(source).suffix.lower() in UNREADABLE_SUFFIXES:
         raise SourceError(
             f"{source}: bigjoin does not read {Path(source).suffix}; use {', '.join(COMPRESSED_SUFFIXES)} or no compression"
@@ -55,7 +60,7 @@ def read_frame(spark: SparkSession, source: str, said: ReadingOptions = JUDGED) 
 def frame_schema(frame: DataFrame, source: str) -> pa.Schema:
     """Return the columns of a frame as an Arrow schema, with times in UTC."""
     with reading(source):
-        return to_arrow_schema(frame.schema, timezone="UTC")
+        return arrow_schema(frame.schema)
 
 
 def spool(frame: DataFrame, columns: Sequence[str], source: str, folder: Path) -> Table:
@@ -86,7 +91,7 @@ def frame_table(
 ) -> tuple[Table, DataFrame]:
     """Return the table of edges or vertices that a frame holds, and its rows: ids first, then possible properties."""
     choice, schema = typed_columns(
-        kind, frame.columns, source, lambda name: _arrow_type(frame.schema[name]), said, properties=properties
+        kind, frame.columns, source, lambda name: arrow_type(frame.schema[name].dataType), said, properties=properties
     )
     names = (*choice.keys, *choice.others)
     lower = [name.lower() for name in frame.columns]
@@ -112,12 +117,12 @@ def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Sch
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         assert relay is not None
-        Path(scan.folder).mkdir(parents=True, exist_ok=True)
-        before = set(os.listdir(scan.folder))
+        folder = Path(scan.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        before = set(folder.iterdir())
         for row in write(batches):
-            for name in sorted(set(os.listdir(scan.folder)) - before):
-                file = Path(scan.folder) / name
-                storage_at(relay).put(name, file)
+            for file in sorted(set(folder.iterdir()) - before):
+                storage_at(relay).put(file.name, file)
                 file.unlink()
             yield row
 
@@ -133,16 +138,8 @@ def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Sch
 
 def can_be_property(field: T.StructField) -> bool:
     """Tell whether an index can hold a column, and give it back as it is."""
-    kind = _arrow_type(field)
+    kind = arrow_type(field.dataType)
     return bool(property_type(kind) == kind)
-
-
-def _arrow_type(field: T.StructField) -> pa.DataType:
-    """Return the type of a column in Arrow; a struct without fields stands for types that Arrow does not have."""
-    try:
-        return to_arrow_schema(T.StructType([field]), timezone="UTC").field(0).type
-    except PySparkException:
-        return pa.struct([])
 
 
 def _read_text(spark: SparkSession, source: str, said: ReadingOptions) -> DataFrame:

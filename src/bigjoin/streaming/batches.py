@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import DataType
 
 from bigjoin.errors import BigjoinError
 from bigjoin.index.directory import Index
@@ -22,6 +20,7 @@ from bigjoin.index.manifest_entries import LedgerEntry
 from bigjoin.paths import is_remote
 from bigjoin.query.query import Query
 from bigjoin.spark.failures import plain_error, with_plain_errors
+from bigjoin.spark.frames import arrow_type
 from bigjoin.streaming.monitor import Monitor, Observer
 from bigjoin.streaming.watch_facts import WatchBeginning, WatchFacts
 
@@ -128,16 +127,9 @@ def local_path(checkpoint: str) -> Path | None:
     return None if is_remote(plain) else Path(plain)
 
 
-def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """Return the columns of a DataFrame as its batches have them in Arrow; a type that Arrow lacks is one of no values."""
-    return pa.schema([(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields])
-
-
-def _arrow_type(kind: DataType) -> pa.DataType:
-    try:
-        return to_arrow_type(kind, timezone="UTC")
-    except Exception:  # Spark's own, of several kinds
-        return pa.struct([])
+def columns_of(frame: DataFrame) -> pa.Schema:
+    """Return the columns of a DataFrame as its batches have them in Arrow."""
+    return pa.schema([(field.name, arrow_type(field.dataType)) for field in frame.schema.fields])
 
 
 def check_checkpoint(index: Index, checkpoint: str, spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ from bigjoin.cli.shell.warm import WarmSource
 OF_SOURCES = frozenset(
     (
         *("source", "undirected", "relations", "drop_nulls", "src", "dst", "columns", "header", "delimiter", "encoding"),
-        *("epoch", "no_cache", "no_verify", "master", "conf"),
+        *("epoch", "no_cache", "no_verify", "master", "conf", "packages"),
     )
 )
 """Options of commands that are about their source, or about where Spark is."""

@@ -115,12 +115,12 @@ FILES = {
 }
 
 COMMANDS = {
-    "an index at a URL": ["index", "edges.txt", "s3a://bucket/idx"],
-    "an index at a file URL": ["index", "edges.txt", "file:///tmp/idx"],
-    "results at a URL": ["find", "triangle", "edges.txt", "-o", "s3a://bucket/out.csv"],
+    "an index at a URL that nothing opens": ["index", "edges.txt", "nothing://bucket/idx"],
+    "an index at a URL with credentials": ["index", "edges.txt", "s3://key:secret@bucket/idx"],
+    "results at a URL that nothing opens": ["find", "triangle", "edges.txt", "-o", "nothing://bucket/out.csv"],
     "updates at a URL": ["watch", "triangle", "i", "--updates", "s3://bucket/updates", "--once"],
-    "matches at a URL": ["watch", "triangle", "i", "--updates", ".", "--output", "gs://bucket/out", "--once"],
-    "information about a URL": ["info", "s3a://bucket/idx"],
+    "matches at a URL": ["watch", "triangle", "i", "--updates", ".", "--output", "nothing://bucket/out", "--once"],
+    "information about a URL": ["info", "memory://bucket/idx"],
     "standard input twice": ["index", "-", "new", "--vertices", "-"],
     "empty standard input": ["index", "-", "new"],
     "how an index is read": ["count", "triangle", "i", "--src", "a", "--dst", "b"],
@@ -154,8 +154,8 @@ OBJECTS = {
     "a misspelt argument of build_index": lambda: bj.build_index(PAIR, "i", shard=2),
     "relations without names": lambda: bj.Relations([PAIR]),
     "a relation of unknown columns": lambda: bj.Relations({"r": PAIR}, src="a", dst="b").schema("r"),
-    "an index at a URL": lambda: bj.build_index(PAIR, "s3a://bucket/idx"),
-    "the index of a URL": lambda: bj.Graph.open("s3a://bucket/idx"),
+    "an index at a URL that nothing opens": lambda: bj.build_index(PAIR, "nothing://bucket/idx"),
+    "the index of a URL": lambda: bj.Graph.open("memory://bucket/idx"),
 }
 
 

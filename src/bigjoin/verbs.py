@@ -32,7 +32,9 @@ from bigjoin.signatures import with_known_keywords
 from bigjoin.spark.failures import with_plain_errors
 from bigjoin.spark.held import Held
 from bigjoin.spark.own_session import own_session
-from bigjoin.spark.session import active_session, common_directory, has_master
+from bigjoin.spark.session import active_session, common_directory, has_master, is_local
+from bigjoin.spark.store_options import place_with_options
+from bigjoin.storage import is_on_store
 from bigjoin.storage.scratch import scratch_directory
 from bigjoin.table_answers import TableAnswers, needs_spark
 
@@ -217,7 +219,7 @@ class Verbs(CountingVerbs):
 
         Args:
             query: A name, a rule, a motif, Cypher or SQL.
-            path: The file to write: `.parquet`, `.csv`, `.json`, `.jsonl` or `.ndjson`.
+            path: The file to write, or its URL on a store: `.parquet`, `.csv`, `.json`, `.jsonl` or `.ndjson`.
             limit: Write at most this many rows, as for `find`.
             sample: Write this many matches, chosen uniformly, as for `find`.
             random_state: The same number chooses the same sample again.
@@ -229,14 +231,15 @@ class Verbs(CountingVerbs):
             progress: A function to call now and then with the share of the work that is done.
             **flags: The keywords that all questions share. See `Graph`.
         """
-        target = Path(path)
+        target = place_with_options(path)
         check_target(target, lists=factorized)
         run = RunOptions(strategy=strategy, workers=workers, batch_size=batch_size)
         drawn = {"sample": sample, "random_state": random_state}
         options = listing(run, limit=limit, factorized=factorized, max_rows=max_rows, **drawn)
         statement = self._read(query, flags)
         check_rows(statement, options, self._index_for)
-        with staging(target) as folder:
+        far = is_on_store(target) and not self._rows_are_local(statement, options) and not is_local(self.spark)
+        with staging(target, far=far) as folder:
             parts, columns = self._write(statement, options, folder, target.suffix.lower(), progress)
             assemble([file for file, _ in parts], columns, target, folder)
         return sum(rows for _, rows in parts)

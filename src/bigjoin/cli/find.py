@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 
 import click
 
-from bigjoin.cli.options import Options, query_options
+from bigjoin.cli.options import PLACE, Options, query_options
 from bigjoin.cli.printing import check_reader, form_of_rows, print_files, print_table, rows_shown, until_reader_leaves
 from bigjoin.cli.question import question
 from bigjoin.cli.source import asking
 from bigjoin.defaults import check_strategy, listing
+from bigjoin.storage.place import Place
 
 
 @click.command()
-@click.option(
-    "-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="Write to a .parquet, .csv, .json or .jsonl file."
-)
+@click.option("-o", "--output", metavar="PATH", type=PLACE, help="Write to a .parquet, .csv, .json or .jsonl file.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches (with --factorized: N rows).")
 @click.option("--sample", type=click.IntRange(min=0), metavar="N", help="Choose N matches uniformly, without replacement.")
 @click.option("--random-state", type=click.IntRange(min=0), metavar="N", help="The same N chooses the same sample again.")
@@ -27,7 +25,7 @@ from bigjoin.defaults import check_strategy, listing
 def find(
     query: str,
     source: str | None,
-    output: Path | None,
+    output: Place | None,
     limit: int | None,
     sample: int | None,
     random_state: int | None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import atan2, cos, hypot, pi, sin
 
-from bigjoin.drawing.layout import Extent, Place
+from bigjoin.drawing.layout import Extent, Point
 from bigjoin.markup import number
 
 ARROW_LENGTH, ARROW_WIDTH = 8.0, 6.4
@@ -26,11 +26,11 @@ CHECKED_PLACES = 25
 class Outline:
     """The rim of a vertex: a rectangle with round corners."""
 
-    middle: Place
+    middle: Point
     extent: Extent
     radius: float
 
-    def holds(self, place: Place, margin: float = 0.0) -> bool:
+    def holds(self, place: Point, margin: float = 0.0) -> bool:
         """Tell whether a place lies inside."""
         radius = self.radius + margin
         dx = max(0.0, abs(place[0] - self.middle[0]) - (self.extent[0] / 2 + margin - radius))
@@ -42,16 +42,16 @@ class Outline:
 class Curve:
     """A line with two or three control points between its ends."""
 
-    points: tuple[Place, ...]
+    points: tuple[Point, ...]
 
-    def at(self, share: float) -> Place:
+    def at(self, share: float) -> Point:
         """Return the place at a share of the way."""
         places = self.points
         while len(places) > 1:
             places = tuple(_between(one, other, share) for one, other in pairwise(places))
         return places[0]
 
-    def direction(self, share: float) -> Place:
+    def direction(self, share: float) -> Point:
         """Return in which direction it leads there, as a vector of length 1."""
         (x1, y1), (x2, y2) = self.at(max(0.0, share - 0.01)), self.at(min(1.0, share + 0.01))
         length = hypot(x2 - x1, y2 - y1) or 1.0
@@ -60,11 +60,11 @@ class Curve:
     def part(self, first: float, last: float) -> Curve:
         """Return a part of it."""
         left = self.points
-        kept: list[Place] = []
+        kept: list[Point] = []
         while left:  # the part up to `last`
             kept.append(left[0])
             left = tuple(_between(one, other, last) for one, other in pairwise(left))
-        right, found = tuple(kept), list[Place]()
+        right, found = tuple(kept), list[Point]()
         share = first / last if last else 0.0
         while right:  # of that, the part from `first`
             found.append(right[-1])
@@ -79,11 +79,11 @@ class Curve:
         return f"M{first} {kind}{' '.join(others)}"
 
 
-def _between(one: Place, other: Place, share: float) -> Place:
+def _between(one: Point, other: Point, share: float) -> Point:
     return one[0] + (other[0] - one[0]) * share, one[1] + (other[1] - one[1]) * share
 
 
-def bent(start: Place, end: Place, bend: float) -> Curve:
+def bent(start: Point, end: Point, bend: float) -> Curve:
     """Return a line that passes so many pixels to the left of the straight one, seen in its direction."""
     if not bend:
         return Curve((start, end))
@@ -103,7 +103,7 @@ def free_bend(start: Outline, end: Outline, others: Sequence[Outline], wanted: f
     return wanted
 
 
-def between_rims(curve: Curve, start: Outline, end: Outline, *, arrow: bool) -> tuple[Curve, Place]:
+def between_rims(curve: Curve, start: Outline, end: Outline, *, arrow: bool) -> tuple[Curve, Point]:
     """Return the part of a line that is outside of its ends, with room for an arrowhead, and where the tip of that is."""
     first = _crossing(lambda share: start.holds(curve.at(share)), 0.0, 0.6)
     tip = _crossing(lambda share: end.holds(curve.at(share), 1.0), 1.0, 0.4)
@@ -121,7 +121,7 @@ def _crossing(inside: Callable[[float], bool], near: float, far: float) -> float
     return far
 
 
-def loop(rim: Outline, angle: float, *, size: float = 1.0) -> tuple[Curve, Place]:
+def loop(rim: Outline, angle: float, *, size: float = 1.0) -> tuple[Curve, Point]:
     """Return an edge from a vertex to itself, in some direction, and where the tip of its arrow is."""
     leaves, returns = angle - LOOP_ANGLE, angle + LOOP_ANGLE
     start, end = _on_rim(rim, leaves, 0.0), _on_rim(rim, returns, ARROW_LENGTH * 0.8)
@@ -131,18 +131,18 @@ def loop(rim: Outline, angle: float, *, size: float = 1.0) -> tuple[Curve, Place
     return Curve((start, out, back, end)), _on_rim(rim, returns, 1.0)
 
 
-def _on_rim(rim: Outline, angle: float, margin: float) -> Place:
+def _on_rim(rim: Outline, angle: float, margin: float) -> Point:
     """Return where a ray from the middle of a vertex leaves it."""
     far = hypot(*rim.extent) + margin
     direction = (cos(angle), sin(angle))
 
-    def at(share: float) -> Place:
+    def at(share: float) -> Point:
         return rim.middle[0] + direction[0] * far * share, rim.middle[1] + direction[1] * far * share
 
     return at(_crossing(lambda share: rim.holds(at(share), margin), 0.0, 1.0))
 
 
-def freest_angle(middle: Place, others: Sequence[Place]) -> float:
+def freest_angle(middle: Point, others: Sequence[Point]) -> float:
     """Return the direction from a vertex in which the fewest edges leave it; upwards, if there are none."""
     angles = sorted(atan2(y - middle[1], x - middle[0]) for x, y in others)
     if not angles:
@@ -156,7 +156,7 @@ def _from_above(angle: float) -> float:
     return abs((angle + pi / 2 + pi) % (2 * pi) - pi)
 
 
-def arrowhead(tip: Place, curve: Curve, *, size: float = 1.0) -> str:
+def arrowhead(tip: Point, curve: Curve, *, size: float = 1.0) -> str:
     """Return the path of an arrowhead at the end of a line."""
     end = curve.points[-1]
     dx, dy = tip[0] - end[0], tip[1] - end[1]

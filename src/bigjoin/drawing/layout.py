@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bigjoin.drawing.straighten import aligned, straightened
 
-Place: TypeAlias = tuple[float, float]
+Point: TypeAlias = tuple[float, float]
 """The middle of what lies there, in pixels."""
 
 Extent: TypeAlias = tuple[float, float]
@@ -54,9 +54,9 @@ COMPONENT_GAP = 40.0
 MAX_ROW_WIDTH = 900.0
 
 
-def placed(extents: Mapping[str, Extent], pairs: Mapping[tuple[str, str], float]) -> dict[str, Place]:
+def placed(extents: Mapping[str, Extent], pairs: Mapping[tuple[str, str], float]) -> dict[str, Point]:
     """Return the places of vertices, given how large they are, which of them are joined, and how wide the label of that is."""
-    found: dict[str, Place] = {}
+    found: dict[str, Point] = {}
     x = y = row = 0.0
     for names in _components(list(extents), list(pairs)):
         number = {name: i for i, name in enumerate(names)}
@@ -327,7 +327,7 @@ def _in_a_grid(places: Places, sizes: Places) -> Places:
     return found
 
 
-def overlapping(extents: Mapping[str, Extent], places: Mapping[str, Place]) -> list[tuple[str, str]]:
+def overlapping(extents: Mapping[str, Extent], places: Mapping[str, Point]) -> list[tuple[str, str]]:
     """Return the pairs of vertices that overlap."""
     found = []
     for a, b in combinations(extents, 2):

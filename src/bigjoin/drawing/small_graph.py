@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from bigjoin.drawing.curves import Curve, Outline, arrowhead, bent, between_rims, free_bend, freest_angle, loop
 from bigjoin.drawing.figure import FONT_SIZE, SMALL_SIZE, Figure, coloured, words
-from bigjoin.drawing.layout import Extent, Place, placed
+from bigjoin.drawing.layout import Extent, Point, placed
 from bigjoin.drawing.text_width import shortened, width_of
 from bigjoin.markup import Markup, element, joined
 
@@ -101,7 +101,7 @@ class SmallGraph:
 
     vertices: tuple[DrawnVertex, ...]
     edges: tuple[DrawnEdge, ...]
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, Point] = field(default_factory=dict)
 
     @classmethod
     def of(cls, vertices: Iterable[DrawnVertex], edges: Iterable[DrawnEdge]) -> SmallGraph:
@@ -122,7 +122,7 @@ class SmallGraph:
         return _Sketch(self).figure()
 
 
-def common_places(graphs: Iterable[SmallGraph]) -> dict[str, Place]:
+def common_places(graphs: Iterable[SmallGraph]) -> dict[str, Point]:
     """Return places for the vertices of graphs that have the same ones, with room for the texts of each."""
     extents: dict[str, Extent] = {}
     labels: dict[tuple[str, str], float] = {}
@@ -144,7 +144,7 @@ def _label_width(edge: DrawnEdge) -> float:
 class _Box:
     """A rectangle that is taken."""
 
-    middle: Place
+    middle: Point
     extent: Extent
 
     def overlap(self, other: _Box) -> float:
@@ -152,7 +152,7 @@ class _Box:
         sides = [(self.extent[axis] + other.extent[axis]) / 2 - abs(self.middle[axis] - other.middle[axis]) for axis in (0, 1)]
         return max(0.0, sides[0]) * max(0.0, sides[1])
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: Point) -> bool:
         """Tell whether a place lies inside."""
         return all(abs(place[axis] - self.middle[axis]) <= self.extent[axis] / 2 for axis in (0, 1))
 
@@ -166,8 +166,8 @@ class _Sketch:
         self.rims = {vertex.name: self._rim(vertex) for vertex in graph.vertices}
         self.taken = [_Box(graph.places[vertex.name], vertex.shape) for vertex in graph.vertices]
         """What texts beside vertices and on edges must not cover."""
-        self.corners: list[Place] = [corner for box in self.taken for corner in _corners(box)]
-        self.passed: list[list[Place]] = []
+        self.corners: list[Point] = [corner for box in self.taken for corner in _corners(box)]
+        self.passed: list[list[Point]] = []
         """Places that each edge passes."""
         self.is_dense = len(graph.edges) > MANY_EDGES
 
@@ -190,12 +190,12 @@ class _Sketch:
         whole = Figure(joined(*lines, *beside, *labels, *vertices), 0.0, 0.0)
         return Figure(whole.at(-low[0], -low[1]), high[0] - low[0], high[1] - low[1])
 
-    def _curves(self) -> list[tuple[Curve, Place]]:
+    def _curves(self) -> list[tuple[Curve, Point]]:
         """Return the line of each edge, and where its arrow ends."""
         together: dict[tuple[str, str], list[int]] = {}
         for i, edge in enumerate(self.graph.edges):
             together.setdefault((min(edge.source, edge.target), max(edge.source, edge.target)), []).append(i)
-        found: dict[int, tuple[Curve, Place]] = {}
+        found: dict[int, tuple[Curve, Point]] = {}
         for pair, numbers in together.items():
             gap = LABELLED_GAP if any(self.graph.edges[i].text for i in numbers) else PARALLEL_GAP
             for rank, i in enumerate(numbers):
@@ -209,19 +209,19 @@ class _Sketch:
             self.corners += [*(curve.at(i / 8) for i in range(9)), tip]
         return [found[i] for i in range(len(self.graph.edges))]
 
-    def _line(self, edge: DrawnEdge, aside: float) -> tuple[Curve, Place]:
+    def _line(self, edge: DrawnEdge, aside: float) -> tuple[Curve, Point]:
         start, end = self.rims[edge.source], self.rims[edge.target]
         others = [rim for name, rim in self.rims.items() if name not in (edge.source, edge.target)]
         curve = bent(start.middle, end.middle, free_bend(start, end, others, aside))
         return between_rims(curve, start, end, arrow=edge.directed)
 
-    def _loop(self, edge: DrawnEdge, rank: int) -> tuple[Curve, Place]:
+    def _loop(self, edge: DrawnEdge, rank: int) -> tuple[Curve, Point]:
         rim = self.rims[edge.source]
         ends = [self.graph.places[other] for e in self.graph.edges for other in _other_end(e, edge.source)]
         angle = freest_angle(rim.middle, ends)
         return loop(rim, angle, size=(1.6 if edge.is_path else 1.0) + 0.55 * rank)
 
-    def _edge(self, edge: DrawnEdge, curve: Curve, tip: Place) -> Markup:
+    def _edge(self, edge: DrawnEdge, curve: Curve, tip: Point) -> Markup:
         width = 0.8 if edge.is_thin else NEW_LINE_WIDTH if edge.tone == "new" else LINE_WIDTH
         width *= 0.75 if self.is_dense else 1.0
         dashes = "4 3" if edge.dashed else None
@@ -264,7 +264,7 @@ class _Sketch:
             parts.append(words(line, x, below, most=MAX_TEXT_WIDTH, size=SMALL_SIZE, anchor="middle", quiet=True))
         return _in_tone(vertex.tone, *parts)
 
-    def _put(self, spots: Sequence[_Box], edge: int | None = None) -> tuple[Place, Markup]:
+    def _put(self, spots: Sequence[_Box], edge: int | None = None) -> tuple[Point, Markup]:
         """Take the spot for a text that covers the least of other things, perhaps on an edge; return its middle, and paper."""
         others = [place for i, passed in enumerate(self.passed) if i != edge for place in passed]
 
@@ -300,7 +300,7 @@ class _Sketch:
         return _in_tone(vertex.tone, element("g", *parts, class_="bigjoin-vertex", data_name=vertex.name))
 
 
-def _beyond(middle: Place, apex: Place, extent: Extent) -> _Box:
+def _beyond(middle: Point, apex: Point, extent: Extent) -> _Box:
     """Return the place of a label beyond the apex of a loop, seen from the middle of its vertex."""
     dx, dy = apex[0] - middle[0], apex[1] - middle[1]
     length = hypot(dx, dy) or 1.0
@@ -313,7 +313,7 @@ def _other_end(edge: DrawnEdge, name: str) -> list[str]:
     return [other for other in (edge.source, edge.target) if name in (edge.source, edge.target) and other != name]
 
 
-def _corners(box: _Box) -> list[Place]:
+def _corners(box: _Box) -> list[Point]:
     (x, y), (width, height) = box.middle, box.extent
     return [(x - width / 2, y - height / 2), (x + width / 2, y + height / 2)]
 

@@ -53,13 +53,13 @@ def index_at(source: object, options: Mapping[str, Any] | None = None, spark: Sp
     return None
 
 
-def _s3_options(spark: SparkSession) -> dict[str, Any]:
+def _s3_options(spark: SparkSession) -> Mapping[str, Any]:
     """Return the options of s3fs that say what the Hadoop configuration of a session says of S3."""
 
     def said(name: str) -> str | None:
         return spark.conf.get(_PREFIX + name, None)
 
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     for name, option in (("access.key", "key"), ("secret.key", "secret"), ("session.token", "token")):
         if value := said(name):
             options[option] = value

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import errno
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import xxhash
 
-from bigjoin.errors import first_line
+from bigjoin.errors import OutputError, first_line
 from bigjoin.storage.interface import Current, FileStatus, Storage, StoredFile, TakenError
 from bigjoin.storage.local import LocalStorage
 from bigjoin.storage.place import Place
@@ -30,7 +31,12 @@ from bigjoin.storage.store_cache import store_cache
 NUMBER_DIGITS = 20
 """The digits of a number in a name: with leading zeros, so that names sort like numbers."""
 _CREATES_EXCLUSIVELY = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
-"""Stores that create an object only if there is none of that name; the others refuse to rename onto a name that is taken."""
+"""Stores that create an object only if there is none of that name."""
+_RENAMES_EXCLUSIVELY = ("hdfs_native",)
+"""Clients that refuse to rename onto a name that is taken; those of other file systems replace what is there, or do nothing."""
+PIECE_BYTES = 1 << 22
+"""Large objects are fetched in pieces of this size, which is several times as fast as one after another."""
+PIECES_AT_ONCE = 16
 
 _T = TypeVar("_T")
 
@@ -124,7 +130,13 @@ class StoreStorage:
         self._asked(name, lambda fs, path: fs.put_file(str(file), path))
 
     def copy_to(self, name: str, file: Path) -> None:
-        self._asked(name, lambda fs, path: fs.get_file(path, str(file)))
+        size = self.status(name).bytes
+        with file.open("wb") as sink:
+            for first in range(0, size, PIECES_AT_ONCE * PIECE_BYTES):
+                begins = list(range(first, min(size, first + PIECES_AT_ONCE * PIECE_BYTES), PIECE_BYTES))
+                ends = [min(size, begin + PIECE_BYTES) for begin in begins]
+                for piece in self._asked(name, partial(_pieces, begins, ends)):
+                    sink.write(piece)
 
     def create_folder(self, name: str) -> Path:
         root = scratch_directory("draft")
@@ -239,17 +251,27 @@ class StoreStorage:
 
     def _create(self, name: str, content: bytes) -> None:
         """Create an object; raise FileExistsError if there is one."""
-        if self._opened.protocol in _CREATES_EXCLUSIVELY:
-            self._asked(name, lambda fs, path: fs.pipe_file(path, content, mode="create"))
-            return
-        aside = f".{name}.{xxhash.xxh3_64_hexdigest(content)}"
+        protocol, client = self._opened.protocol, type(self._opened.fs).__module__.partition(".")[0]
+        try:
+            if protocol in _CREATES_EXCLUSIVELY:
+                self._asked(name, lambda fs, path: fs.pipe_file(path, content, mode="create"))
+            elif client in _RENAMES_EXCLUSIVELY:
+                self._create_by_renaming(name, content)
+            else:
+                raise OutputError(
+                    f"{self.address(name)} cannot be written: {protocol}:// through {client} does not tell whether another "
+                    'writer was first; use S3, Google or Azure storage, or HDFS by pip install "bigjoin[hdfs]"'
+                )
+        except OSError as error:  # stores have several ways to say that a name is taken
+            if isinstance(error, FileExistsError) or not self.exists(name):
+                raise
+            raise FileExistsError(errno.EEXIST, "it exists", self.address(name)) from None
+
+    def _create_by_renaming(self, name: str, content: bytes) -> None:
+        aside = f".{name}.{uuid.uuid4().hex}"
         self.publish(aside, content)
         try:
             self._asked(name, lambda fs, path: fs.mv(self._path(aside), path))
-        except OSError:
-            if not self.exists(name):
-                raise
-            raise FileExistsError(name) from None
         finally:
             with suppress(OSError):
                 self._asked(aside, lambda fs, path: fs.rm_file(path))
@@ -276,6 +298,10 @@ class StoreStorage:
             raise OSError(errno.EIO, first_line(error), self.address(name)) from None
 
 
+def _pieces(begins: Sequence[int], ends: Sequence[int], fs: Any, path: str) -> Sequence[bytes]:
+    return cast("Sequence[bytes]", fs.cat_ranges([path] * len(begins), begins, ends, on_error="raise"))
+
+
 def _copy(path: str, fs: Any, target: str) -> None:
     fs.copy(path, target)
 
@@ -285,7 +311,7 @@ def _numbered(name: str, number: int) -> str:
     return f"{stem}-{number:0{NUMBER_DIGITS}}.{suffix}"
 
 
-def _status(entry: dict[str, Any]) -> FileStatus:
+def _status(entry: Mapping[str, Any]) -> FileStatus:
     kind = "folder" if entry["type"] == "directory" else "file"
     told = [entry.get(name) for name in ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "created")]
     version = xxhash.xxh3_64_intdigest(repr(told).encode())

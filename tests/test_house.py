@@ -20,8 +20,6 @@ JSON_LIKE = {
     "spark/balanced.py": "the stats of a run",
     "spark/round_stats.py": "the stats of a run",
     "spark/rounds.py": "the stats of a run",
-    "spark/store_options.py": "what clients of stores are told",
-    "storage/store.py": "what clients of stores say",
 }
 """Where `dict[str, Any]` stands, and what for; everything else has types of its own."""
 

@@ -24,6 +24,7 @@ from bigjoin.ingest.files import open_edges, open_vertices, read_relation, read_
 from bigjoin.local.matches import file_writer
 from bigjoin.output import assemble
 from bigjoin.reading import ReadingOptions
+from bigjoin.storage import place_of
 from tests.test_cli import refused, run_here
 from tests.test_files import rows_of, written
 from tests.test_index import edges_of
@@ -382,6 +383,8 @@ def test_results_are_written_as_json_lines(spark, tmp_path, suffix):
         assert json.loads((tmp_path / f"out.{suffix}").read_text()) == {"a1": 1, "a2": 2, "a3": 3}
         assert graph.write("2-star", tmp_path / f"f.{suffix}", factorized=True) > 0
         assert graph.write("triangle", tmp_path / f"none.{suffix}", limit=0) == 0
-        with pytest.raises(bj.OutputError, match="is a URL, and results are written"):
-            graph.write("triangle", f"s3a://bucket/out.{suffix}")
+        assert graph.write("triangle", f"memory://results/out.{suffix}") == 1
+        assert json.loads(place_of(f"memory://results/out.{suffix}").read_text()) == {"a1": 1, "a2": 2, "a3": 3}
+        with pytest.raises(bj.SourceError, match="cannot be opened"):
+            graph.write("triangle", f"nothing://bucket/out.{suffix}")
     assert rows_of(open_edges(str(tmp_path / f"out.{suffix}"), src="a1", dst="a2")) == [(1, 2, 3)]

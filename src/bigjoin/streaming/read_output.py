@@ -97,9 +97,7 @@ def read_output(
 ) -> WatchedEpochs:
     """Return the epochs that a watch has reported of a query, as far as they are whole.
 
-    Examples:
-        >>> whole = bj.read_output("s3://bucket/out", "rings", first=120)
-        >>> rows = whole.table()
+    For example, `bj.read_output("s3://bucket/out", "rings", first=120).table()` has the signed matches as an Arrow table.
 
     Args:
         path: The output folder of the watch, or its URL on a store.

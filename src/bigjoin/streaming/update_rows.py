@@ -6,7 +6,7 @@ Without that column a table with the ends of edges is about edges, and a table w
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +66,8 @@ def read_update_rows(
     if about_vertices.all():
         return UpdateRows(_no_updates(ids), vertices)
     others = _columns_of_edges(table.filter(pa.array(~about_vertices)), of_edges, of_vertices)
-    return UpdateRows(read_updates(others, ids, source, order=order, kept=kept, columns=columns), vertices)
+    edges = read_updates(others, ids, source, order=order, kept=kept, columns=columns)
+    return UpdateRows(replace(edges, rows=np.flatnonzero(~about_vertices)[edges.rows]), vertices)
 
 
 def _with_plain_names(table: pa.Table) -> pa.Table:
@@ -99,4 +100,4 @@ def _about_vertices(
 
 def _no_updates(ids: pa.DataType) -> Updates:
     none = pa.chunked_array([], ids)
-    return Updates(none, none, np.empty(0, np.int8), pa.table({}), False)
+    return Updates(none, none, np.empty(0, np.int8), pa.table({}), False, np.empty(0, np.int64))

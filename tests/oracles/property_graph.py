@@ -25,12 +25,12 @@ Row = dict[str, Any]
 
 def same(one: Any, other: Any) -> bool:
     """NaN is a value like any other."""
-    return one == other or (one != one and other != other)  # noqa: PLR0124
+    return one == other or (one != one and other != other)
 
 
 def plain(value: Any) -> Any:
     """A value that is equal to itself."""
-    return "NaN" if value != value else value  # noqa: PLR0124
+    return "NaN" if value != value else value
 
 
 @dataclass

@@ -385,8 +385,8 @@ class History:
         patches.enter_context(mock.patch.object(commit, "MAX_LOG_RECORDS", random.choice([1, 3, 256])))
         patches.enter_context(mock.patch.object(find, "MAX_REACH_ON_BATCHES", random.choice([-1, 1 << 16, 1 << 16])))
         patches.enter_context(mock.patch.object(loops, "load", interpreted))
-        patches.enter_context(mock.patch.object(os, "fsync", lambda descriptor: None))
-        patches.enter_context(mock.patch.object(os, "fdatasync", lambda descriptor: None))
+        patches.enter_context(mock.patch.object(os, "fsync", return_value=None))
+        patches.enter_context(mock.patch.object(os, "fdatasync", return_value=None))
         patches.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", UserWarning)
         self.found = {}

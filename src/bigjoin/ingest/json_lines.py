@@ -32,9 +32,7 @@ _MIXED = re.compile(r"Column\(/(.*)\) changed from (?:number|string|boolean) to 
 _SPACE = re.compile(r"\s*")
 
 
-def read_json(
-    path: Path, source: str | None = None, example: str = UPDATE_EXAMPLE, *, mixed_as_text: bool = False
-) -> pa.Table:
+def read_json(path: Path, source: str | None = None, example: str = UPDATE_EXAMPLE, *, mixed_as_text: bool = False) -> pa.Table:
     """Return the objects of a file as rows: one after another, or in one list. Messages call the file `source`.
 
     A column that has numbers in some rows and text in others is refused, or becomes text.
@@ -66,8 +64,8 @@ def read_json(
                 raise
             mixed = _MIXED.fullmatch(said[1]) if mixed_as_text else None
             if mixed is None or not (written := _with_text(parsed, mixed[1])):
-                line = _line_of(content, int(said[2]))
-                raise SourceError(f"line {line:,} of {source} cannot be read: {said[1]}") from None
+                where = f"line {_line_of(content, int(said[2])):,} of {source}"
+                raise SourceError(f"{where} cannot be read: {said[1]}") from None
             parsed = written
 
 

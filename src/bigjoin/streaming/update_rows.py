@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bigjoin.errors import SourceError
 from bigjoin.index.directory import VERTEX
 from bigjoin.ingest.table import vertex_column
-from bigjoin.streaming.update_columns import BY_NAME, FoundColumns, UpdateColumns
+from bigjoin.streaming.update_columns import BY_NAME, FoundColumns, UpdateColumns, as_plain_text, is_text
 from bigjoin.streaming.updates import RELATION_COLUMN, Updates, read_updates
 
 
@@ -73,11 +73,9 @@ def read_update_rows(
 def _with_plain_names(table: pa.Table) -> pa.Table:
     """Return a table whose relations are named in plain text, however that was encoded."""
     at = table.schema.get_field_index(RELATION_COLUMN)
-    kind = None if at < 0 else table.schema.types[at]
-    said = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
-    if said is None or kind == pa.string() or said not in (pa.string(), pa.large_string(), pa.string_view()):
+    if at < 0 or not is_text(table.schema.types[at]):
         return table
-    return table.set_column(at, RELATION_COLUMN, table[RELATION_COLUMN].cast(said).cast(pa.string()))
+    return table.set_column(at, RELATION_COLUMN, as_plain_text(table.column(at)))
 
 
 def _columns_of_edges(table: pa.Table, of_edges: Collection[str], of_vertices: Collection[str]) -> pa.Table:

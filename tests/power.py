@@ -60,6 +60,14 @@ class Disk:
         """Note that a file or folder was synced."""
         self._keep(Path(f"/proc/self/fd/{descriptor}").readlink())
 
+    def renamed(self, source: str | Path, target: str | Path) -> None:
+        """Note that a file or folder has another name: a disk without a journal may have neither, or both."""
+
+    def close(self) -> None:
+        """Let go what is open."""
+        for opened in self.kept.values():
+            os.close(opened) if isinstance(opened, int) else opened.close()
+
     def failed(self, target: Path, random: Random) -> None:
         """Write what could be left after a power failure now."""
         now = {}
@@ -101,9 +109,19 @@ class Disk:
         return b"".join(blocks)
 
 
+class JournaledDisk(Disk):
+    """A disk whose file system has a journal: it renames as a whole, with the folders that lead there."""
+
+    def renamed(self, source: str | Path, target: str | Path) -> None:
+        """Note that a file or folder has its new name, and not its old one."""
+        for folder in (Path(source).parent, *Path(target).parents):
+            if self.has(folder):
+                self._keep(folder)
+
+
 def listen(disk: Disk, monkeypatch: Any, before: Callable[[], None]) -> None:
     """Tell the disk of every sync, and call `before` ahead of every step that changes what a failure could leave."""
-    one_step, syncs = RLock(), (os.fsync, os.fdatasync)
+    one_step, syncs, rename = RLock(), (os.fsync, os.fdatasync), os.rename
 
     def noted(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if not disk.has(arguments[0]):
@@ -113,6 +131,8 @@ def listen(disk: Disk, monkeypatch: Any, before: Callable[[], None]) -> None:
             done = call(*arguments, **named)
             if call in syncs:
                 disk.synced(arguments[0])
+            if call is rename:
+                disk.renamed(*arguments)
             return done
 
     for name in ("fsync", "fdatasync", "replace", "rename", "pwrite", "mkdir", "unlink"):

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
+from bigjoin.changing_verbs import monitor_of
 from bigjoin.errors import BigjoinError, ReadingWarning, SourceError
-from bigjoin.graph import monitor_of
 from bigjoin.index import writer
 from bigjoin.index.directory import Index
 from bigjoin.index.manifest_file import read_manifest
@@ -33,7 +33,7 @@ from bigjoin.streaming.update_columns import UpdateColumns
 from bigjoin.streaming.update_files import watch_folder
 from bigjoin.streaming.watched import Watched, watchable
 from bigjoin.streaming.window import Window
-from tests.power import Disk, listen
+from tests.power import JournaledDisk, listen
 from tests.test_cli import refused, run_here
 from tests.test_exactly_once import Doomed
 
@@ -569,21 +569,6 @@ def test_killed_again_and_again_bad_rows_are_written_once(tmp_path, stride):
     assert done == sorted(done)
     assert set(done) == set(range(len(EPOCHS) + 1))
     assert edges_of(place.index) == state(len(EPOCHS))
-
-
-class JournaledDisk(Disk):
-    """One on which a folder that is renamed keeps its old or its new name, as the journals of file systems promise."""
-
-    def failed(self, target: Path, random: Random) -> None:
-        super().failed(target, random)
-        now = {path.stat().st_ino: path for path in self.root.rglob("*")}
-        for number, path in now.items():
-            place = path.relative_to(self.root)
-            staged = place.parts[0] / Path("_staging", *place.parts[1:])
-            is_moved = number in self.names and path.name.startswith("epoch=") and "_staging" not in place.parts
-            if is_moved and not (target / place).exists() and not (target / staged).exists():
-                (target / place).mkdir(parents=True)
-                self._restore(number, path, target / place, now, random)
 
 
 def test_a_power_failure_neither_loses_nor_doubles_a_bad_row(tmp_path, monkeypatch):

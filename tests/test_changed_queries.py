@@ -32,7 +32,7 @@ from bigjoin.streaming.output import WatchOutput
 from bigjoin.streaming.watched import Watched
 from tests.executions import interpreted, plain
 from tests.oracles import naive
-from tests.power import Disk, listen
+from tests.power import JournaledDisk, listen
 from tests.test_cli import refused, run_here
 from tests.test_exactly_once import Doomed
 
@@ -266,28 +266,6 @@ def go_on(root: Path, seed: int) -> None:
             pass
 
 
-class JournaledDisk(Disk):
-    """A disk whose file system has a journal: it renames as a whole, with the folders that lead there."""
-
-    def __post_init__(self) -> None:
-        self.folders: list[int] = []
-        super().__post_init__()
-
-    def renamed(self, source: str | Path, target: str | Path) -> None:
-        for folder in (Path(source).parent, *Path(target).parents):
-            if self.has(folder):
-                self._keep(folder)
-
-    def _keep(self, path: Path) -> None:
-        super()._keep(path)
-        if path.is_dir():
-            self.folders.append(os.open(path, os.O_RDONLY))  # so that its number is not given to others
-
-    def close(self) -> None:
-        for descriptor in self.folders:
-            os.close(descriptor)
-
-
 def expected() -> dict[int, set[str]]:
     return {epoch: set(names) for epoch, names in enumerate(CHANGES, 1)}
 
@@ -309,13 +287,6 @@ def test_a_power_failure_at_any_step_loses_no_query(tmp_path, monkeypatch, cheap
 
     with monkeypatch.context() as patched:
         listen(disk, patched, fail)
-        rename = os.rename
-
-        def renamed(source, target):
-            rename(source, target)
-            disk.renamed(source, target)
-
-        patched.setattr(os, "rename", renamed)
         go_on(history.path, 8)
     disk.close()
     history.check(expected())

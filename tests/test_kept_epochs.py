@@ -35,8 +35,8 @@ from bigjoin.streaming.replay import Replay
 from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.window import Window
 from tests.executions import interpreted
-from tests.power import listen
-from tests.test_changed_queries import QUERIES, History, JournaledDisk, rows_of
+from tests.power import JournaledDisk, listen
+from tests.test_changed_queries import QUERIES, History, rows_of
 from tests.test_cli import refused, run_here
 from tests.test_exactly_once import Doomed, files_below
 from tests.test_updates import LENGTH as LENGTH_OF_WINDOW
@@ -312,13 +312,6 @@ def test_a_power_failure_loses_no_kept_epoch(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         listen(disk, patched, fail)
-        rename = os.rename
-
-        def renamed(source, target):
-            rename(source, target)
-            disk.renamed(source, target)
-
-        patched.setattr(os, "rename", renamed)
         go_on(history.path, 8)
     disk.close()
     check_kept(history, LENGTH, LENGTH - KEPT)

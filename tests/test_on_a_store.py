@@ -16,8 +16,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import bigjoin as bj
+from bigjoin.changing_verbs import monitor_of
 from bigjoin.errors import BigjoinError, IndexFormatError, OutputError, SourceError
-from bigjoin.graph import monitor_of
 from bigjoin.index.manifest_file import TakenIndexError, read_manifest
 from bigjoin.index.writer import building, freeable, vacuum, verify
 from bigjoin.storage import TakenError, place_of, storage_at

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
+from bigjoin.changing_verbs import monitor_of
 from bigjoin.compiled import loops
 from bigjoin.errors import IndexFormatError, OutputError
 from bigjoin.index.writer import locked, vacuum
@@ -152,9 +153,7 @@ def test_mistakes_are_told_in_a_sentence(tmp_path):
     refused(run_here("status", "empty", cwd=tmp_path), "empty is not an index")
     refused(run_here("status", "graph", "--output", "empty", cwd=tmp_path), "empty is not the output of a watch")
     graph = bj.Graph.open(tmp_path / "other")
-    watching = bj.graph.monitor_of(
-        graph, {}, {"strategy": "local", "workers": None, "batch_size": None}, output=tmp_path / "out"
-    )
+    watching = monitor_of(graph, {}, {"strategy": "local", "workers": None, "batch_size": None}, output=tmp_path / "out")
     with watching.writing():
         pass
     with pytest.raises(OutputError, match="is the output of another index"):

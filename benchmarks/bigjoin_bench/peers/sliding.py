@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bigjoin.changing_verbs import monitor_of
 from bigjoin.defaults import LOCAL
-from bigjoin.graph import monitor_of
 from bigjoin.index.writer import vacuum
 from bigjoin.streaming.watched import watchable
 from bigjoin.streaming.window import Window

@@ -95,7 +95,8 @@ def watch(
     the same command continues where it stopped. If DIR does not exist, the graph begins empty, with the columns of the first
     file.
     """
-    from bigjoin.graph import Graph, monitor_of
+    from bigjoin.changing_verbs import monitor_of
+    from bigjoin.graph import Graph
     from bigjoin.index.manifest_file import is_vacant
     from bigjoin.streaming.update_columns import UpdateColumns
     from bigjoin.streaming.update_files import watch_folder

@@ -72,8 +72,12 @@ class Versions:
         """Tell for each tuple whether the relation has it before the epoch."""
         if read[1] == 1:
             return self.lists[read[0]].trie(Moment.BEFORE).contains(tuples)
-        columns, trie = next(iter(self.orders[read].items()))
-        return trie.trie(Moment.BEFORE).contains([tuples[c] for c in columns])
+        columns, changing = next(iter(self.orders[read].items()))
+        trie, found = changing.trie(Moment.BEFORE), np.zeros(len(tuples[0]), np.bool_)
+        assert trie.places is not None
+        known = tuples[columns[0]] < len(trie.places)  # others have come since
+        found[known] = trie.contains([tuples[c][known] for c in columns])
+        return found
 
     def reach_of_delta(self, relation: str) -> int:
         """Return the length of the shorter list of each of the delta's pairs, added up: about the cost of joining them."""

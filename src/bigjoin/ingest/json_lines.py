@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +28,15 @@ EDGE_EXAMPLE = '{"src": 1, "dst": 2}'
 JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 
 _BYTE_ORDER_MARK = codecs.BOM_UTF8
+_MIXED = re.compile(r"Column\(/(.*)\) changed from (?:number|string|boolean) to (?:number|string|boolean)")
+_SPACE = re.compile(r"\s*")
 
 
-def read_json(path: Path, source: str | None = None, example: str = UPDATE_EXAMPLE) -> pa.Table:
-    """Return the objects of a file as rows: one after another, or in one list. Messages call the file `source`."""
+def read_json(path: Path, source: str | None = None, example: str = UPDATE_EXAMPLE, *, mixed_as_text: bool = False) -> pa.Table:
+    """Return the objects of a file as rows: one after another, or in one list. Messages call the file `source`.
+
+    A column that has numbers in some rows and text in others is refused, or becomes text.
+    """
     source = source or str(path)
     content = whole_content(path)
     check_utf8(content, source)
@@ -46,14 +53,54 @@ def read_json(path: Path, source: str | None = None, example: str = UPDATE_EXAMP
             f"line {line_at(content, stray):,} of {source} has {shown(line, 60)!r} outside an object: every row is one, "
             f"such as {example}, and nothing stands between them"
         )
-    try:
-        options = pyarrow.json.ReadOptions(block_size=min(len(content) + 1, MAX_PARSED_BYTES))
-        return pyarrow.json.read_json(pa.BufferReader(content), read_options=options)
-    except pa.ArrowInvalid as error:
-        said = re.fullmatch(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)", str(error).splitlines()[0])
-        if said is None or len(content) >= MAX_PARSED_BYTES:
-            raise
-        raise SourceError(f"line {_line_of(content, int(said[2])):,} of {source} cannot be read: {said[1]}") from None
+    parsed = content
+    while True:
+        try:
+            options = pyarrow.json.ReadOptions(block_size=min(len(parsed) + 1, MAX_PARSED_BYTES))
+            return pyarrow.json.read_json(pa.BufferReader(parsed), read_options=options)
+        except pa.ArrowInvalid as error:
+            said = re.fullmatch(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)", str(error).splitlines()[0])
+            if said is None or len(parsed) >= MAX_PARSED_BYTES:
+                raise
+            mixed = _MIXED.fullmatch(said[1]) if mixed_as_text else None
+            if mixed is None or not (written := _with_text(parsed, mixed[1])):
+                where = f"line {_line_of(content, int(said[2])):,} of {source}"
+                raise SourceError(f"{where} cannot be read: {said[1]}") from None
+            parsed = written
+
+
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+class _Object(list[tuple[str, Any]]):
+    """The names and values of an object, as it has them: perhaps one of them twice."""
+
+
+def _with_text(content: bytes, column: str) -> bytes | None:
+    """Return rows with the numbers, true and false of one column as text; None if no row has that column itself."""
+    decoder = json.JSONDecoder(parse_float=_Number, parse_int=_Number, object_pairs_hook=_Object)
+    text, rows, is_found = content.decode("utf-8-sig"), [], False
+    place = _SPACE.match(text).end()  # type: ignore[union-attr]
+    while place < len(text):
+        row, end = decoder.raw_decode(text, place)
+        for at, (name, value) in enumerate(row):
+            if name == column and isinstance(value, (_Number, bool)):
+                row[at], is_found = (name, _dumped(value)), True
+        rows.append(_dumped(row))
+        place = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+    return "\n".join(rows).encode() if is_found else None
+
+
+def _dumped(value: object) -> str:
+    """Return a value as JSON, with numbers as they were."""
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, _Object):
+        return "{" + ",".join(f"{json.dumps(name)}:{_dumped(part)}" for name, part in value) + "}"
+    return f"[{','.join(map(_dumped, value))}]" if isinstance(value, list) else json.dumps(value)
 
 
 def line_of_row(path: Path, row: int) -> int:

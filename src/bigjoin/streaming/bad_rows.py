@@ -28,6 +28,7 @@ from bigjoin.streaming.updates import (
     SIGNS,
     SIGNS_EXPECTED,
     WHOLE_NUMBER,
+    DoubtfulRowsError,
     id_kind,
     read_ids,
 )
@@ -77,6 +78,17 @@ class SortedRows:
     def good(self) -> pa.Table:
         """The rows that can be read, in their order."""
         return self.table.filter(pa.array(~self.is_bad)) if self.faults else self.table
+
+    def without(self, doubtful: DoubtfulRowsError) -> SortedRows:
+        """Return the same with further bad rows, which are given by their numbers among the good ones."""
+        good = np.flatnonzero(~self.is_bad)
+        reasons = {int(good[row]): why for row, why in doubtful.rows.items()}
+        bad = np.zeros(len(self.table), np.bool_)
+        bad[list(reasons)] = True
+        fault = RowFault(
+            bad, lambda row: f"the row {reasons[row]}", lambda row: f"row {row + 1:,} of {self.source} {reasons[row]}"
+        )
+        return replace(self, faults=[*self.faults, fault])
 
     def refusal(self, epoch: int) -> SourceError:
         """Return the error that names the first bad row, and says what to do."""

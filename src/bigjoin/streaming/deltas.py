@@ -21,8 +21,8 @@ from bigjoin.index.trie import Trie
 from bigjoin.index.values import take
 from bigjoin.index.versions import Versions
 from bigjoin.ingest.columns import cast
-from bigjoin.streaming.row_changes import RowChanges
-from bigjoin.streaming.updates import DELETE, INSERT, RELATION_COLUMN, REPLACE, Fate, normalise_pairs
+from bigjoin.streaming.row_changes import RowChanges, UpdatesOfTypes, is_same
+from bigjoin.streaming.updates import DELETE, INSERT, RELATION_COLUMN, REPLACE, DoubtfulRowsError, Fate, normalise_pairs
 from bigjoin.streaming.window import Window
 
 FIRST_NEW_CODE = 1 << 31
@@ -39,6 +39,10 @@ class CodedUpdates:
     ops: NDArray[np.int8]
     properties: pa.Table
     ordered: bool
+    rows: Integers
+    """Which rows of their table they are."""
+    of_types: UpdatesOfTypes | None = None
+    """Those that name the relation of a type of edges, if any do."""
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -56,12 +60,24 @@ class CodedUpdates:
         """Whether both ends are in the graph already."""
         return np.asarray((self.ends < FIRST_NEW_CODE).all(axis=0))
 
+    @property
+    def named(self) -> set[str]:
+        """The columns that their table has."""
+        added = {self.of_types.column} if self.of_types is not None and not self.of_types.is_given else set()
+        return {*self.properties.column_names} - added
+
     def where(self, kept: NDArray[np.bool_]) -> CodedUpdates:
         """Return the updates that a mask keeps."""
         if kept.all():
             return self
-        properties = self.properties.take(pa.array(np.flatnonzero(kept)))
-        return CodedUpdates(np.compress(kept, self.ends, axis=1), self.ops[kept], properties, self.ordered)
+        return replace(
+            self,
+            ends=np.compress(kept, self.ends, axis=1),
+            ops=self.ops[kept],
+            properties=self.properties.take(pa.array(np.flatnonzero(kept))),
+            rows=self.rows[kept],
+            of_types=None if self.of_types is None else self.of_types.where(kept),
+        )
 
 
 @dataclass
@@ -170,13 +186,15 @@ class _RowUpdates:
             new = given.take(pa.array(pending))
             replaced = 0
         else:
-            changes = RowChanges(self.properties, given, set(coded.properties.column_names), self.key)
+            changes = RowChanges(self.properties, given, coded.named, self.key, coded.of_types)
             pairs = _distinct(coded)
             which, rows = rows_of(self.trie, pairs)
             if self.window is not None:  # what expires is gone before anything looks for it
                 stays = ~np.isin(rows, self.window.expiring)
                 which, rows = which[stays], rows[stays]
-            taken = changes.apply(coded.keys, coded.ops, keys_of(pairs)[which], rows, source=source)
+            taken = changes.apply(coded.keys, coded.ops, keys_of(pairs)[which], rows)
+            if changes.doubtful:
+                raise DoubtfulRowsError(source, {int(coded.rows[at]): why for at, why in changes.doubtful.items()})
             at = np.searchsorted(rows, taken, sorter=(by_row := np.argsort(rows, kind="stable")))
             deleted = np.concatenate([np.take(pairs, which[by_row[at]], axis=1), [taken]])
             pending, new, replaced = np.array(changes.pending, np.int64), changes.new_rows(), changes.fate.replaced
@@ -268,8 +286,11 @@ def _fits(given: pa.Table, properties: Mapping[str, pa.ChunkedArray], rows: Inte
     fits = np.ones(len(rows), np.bool_)
     for name, column in properties.items():
         if given[name].null_count < len(given):
-            same = pc.equal(given[name].combine_chunks(), take(column, rows)).fill_null(False)
-            fits &= same.to_numpy(zero_copy_only=False) | given[name].is_null().to_numpy(zero_copy_only=False)
+            wanted, found = given[name].combine_chunks(), take(column, rows)
+            same = pc.equal(wanted, found)
+            if pa.types.is_floating(wanted.type):  # NaN is a value like any other
+                same = pc.or_(same, pc.and_(pc.is_nan(wanted), pc.is_nan(found)))
+            fits &= same.fill_null(False).to_numpy(zero_copy_only=False) | wanted.is_null().to_numpy(zero_copy_only=False)
     return fits
 
 
@@ -285,7 +306,7 @@ def _cancelled(keys: NDArray[Any], insert: NDArray[np.bool_], given: pa.Table) -
             mine.append(i)
             continue
         wanted = {name: value for name, value in given.slice(i, 1).to_pylist()[0].items() if value is not None}
-        taken = [k for k in mine if all(given[name][k].as_py() == value for name, value in wanted.items())]
+        taken = [k for k in mine if all(is_same(given[name][k].as_py(), value) for name, value in wanted.items())]
         if taken:
             by.add(i)
             cancelled += taken

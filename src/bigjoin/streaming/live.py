@@ -27,7 +27,7 @@ from bigjoin.streaming.typed_edges import as_updates_of_all, typed_delta, types_
 from bigjoin.streaming.update_columns import BY_NAME, UpdateColumns
 from bigjoin.streaming.update_rows import UpdateRows, read_update_rows
 from bigjoin.streaming.update_schema import ExpectedUpdates
-from bigjoin.streaming.updates import INSERT, Fate
+from bigjoin.streaming.updates import DELETE, INSERT, Fate
 from bigjoin.streaming.vertex_updates import vertex_delta
 from bigjoin.streaming.window import Window
 
@@ -103,7 +103,7 @@ class LiveIndex:
         )
         new_ids, updates = NewIds(self.lookup, rows), rows.edges
         types = types_of(self.index)
-        coded = CodedUpdates(new_ids.ends, updates.ops, updates.properties, updates.ordered)
+        coded = CodedUpdates(new_ids.ends, updates.ops, updates.properties, updates.ordered, updates.rows)
         coded = as_updates_of_all(coded, types, source)
         parts = by_relation(coded, self.relations, source, kept) if len(coded) or not len(rows.vertices) else {}
         if self.window is not None:  # its rows expire even if only other relations have updates
@@ -245,7 +245,7 @@ def _without_stored(manifest: Manifest, kept: Collection[str]) -> Manifest:
     dropped = [name for name, entry in manifest.relations.items() if entry.is_stored_result and name not in kept]
     if not dropped:
         return manifest
-    reason = "their heads leave attributes out, so they cannot follow updates; store them again when they are needed"
+    reason = "any form of their `unique` matches may be stored, so they cannot follow updates; store them again when needed"
     warnings.warn(f"stored results are dropped: {', '.join(dropped)}: {reason}", stacklevel=2)
     return replace(manifest, relations={name: entry for name, entry in manifest.relations.items() if name not in dropped})
 
@@ -260,14 +260,17 @@ def _with_tuples(relation: str, entry: RelationEntry, deltas: Mapping[Reading, D
 
 
 class NewIds:
-    """The ids of insertions that the graph does not have: they get temporary codes until it is known which of them stay."""
+    """The ids that the graph does not have: they get temporary codes until it is known which of them stay.
+
+    Deletions of such ids mean nothing, whatever the ids are.
+    """
 
     def __init__(self, lookup: CodeLookup, rows: UpdateRows) -> None:
         self.first_code = lookup.size
         every = rows.ids
         codes = lookup.codes(every)
-        inserts = np.concatenate([np.tile(rows.edges.ops == INSERT, 2), rows.vertices.ops == INSERT])
-        are_new = (codes == NO_CODE) & inserts
+        said = np.concatenate([np.tile(rows.edges.ops != DELETE, 2), rows.vertices.ops == INSERT])  # `=` moves a window's clock
+        are_new = (codes == NO_CODE) & said
         self.ids = pc.unique(every.filter(pa.array(are_new))) if are_new.any() else pa.array([], every.type)
         if len(self.ids):
             at = pc.index_in(every, value_set=self.ids).fill_null(NO_CODE).to_numpy().astype(np.int64)

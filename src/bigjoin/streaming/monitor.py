@@ -43,6 +43,7 @@ from bigjoin.streaming.output import QUARANTINE, WatchOutput
 from bigjoin.streaming.output_entry import ToReport
 from bigjoin.streaming.update_columns import BY_NAME, OP_COLUMN, UpdateColumns
 from bigjoin.streaming.update_schema import ExpectedUpdates, check_schema
+from bigjoin.streaming.updates import DoubtfulRowsError
 from bigjoin.streaming.watched import Watched
 from bigjoin.streaming.widening import inexact_value, widened_types, with_types
 from bigjoin.streaming.window import Window
@@ -337,15 +338,20 @@ class Monitor:
 
     def _stage(self, live: LiveIndex, rows: SortedRows, commit: EpochCommit) -> tuple[StagedEpoch, SortedRows]:
         """Stage the good rows of an epoch; which are bad is found out once they are refused together."""
-        try:
-            staged = live.stage(rows.good, commit.files, rows.source)
-        except SourceError:
-            if rows.faults:
-                raise
-            rows = self._sorted(live, rows.table, rows.source)
-            if not rows.faults:
-                raise
-            staged = live.stage(rows.good, commit.files, rows.source)
+        while True:
+            try:
+                staged = live.stage(rows.good, commit.files, rows.source)
+                break
+            except DoubtfulRowsError as error:
+                rows = rows.without(error)
+                if self.on_bad_row == "fail":
+                    raise rows.refusal(live.index.epoch + 1) from None
+            except SourceError:
+                if rows.faults:
+                    raise
+                rows = self._sorted(live, rows.table, rows.source)
+                if not rows.faults:
+                    raise
         self._tell_of_insertions(rows.table.schema, live.expected, rows.source)
         staged.fate.bad = rows.bad_count if rows.faults else 0
         staged.fate.updates += staged.fate.bad

@@ -22,6 +22,7 @@ from bigjoin.index.replaced_columns import values_of
 from bigjoin.index.runs import Delta
 from bigjoin.index.versions import Versions
 from bigjoin.streaming.deltas import CodedUpdates, Integers, RelationDelta, changed_pairs, keys_of, rows_of
+from bigjoin.streaming.row_changes import UpdatesOfTypes
 from bigjoin.streaming.updates import RELATION_COLUMN, Fate
 
 
@@ -37,7 +38,7 @@ def as_updates_of_all(coded: CodedUpdates, types: Mapping[str, TypeEntry], sourc
     names = coded.properties[RELATION_COLUMN].combine_chunks()
     if not pa.types.is_string(names.type):
         return coded
-    table = coded.properties
+    table, of_types = coded.properties, coded.of_types
     for name, of in types.items():
         mine = pc.fill_null(pc.equal(names, name), False)
         if not pc.any(mine).as_py():
@@ -59,7 +60,10 @@ def as_updates_of_all(coded: CodedUpdates, types: Mapping[str, TypeEntry], sourc
             table.column_names.index(RELATION_COLUMN), RELATION_COLUMN, pc.if_else(mine, of.relation, names)
         )
         names = table[RELATION_COLUMN].combine_chunks()
-    return replace(coded, properties=table)
+        are_mine = np.asarray(mine.to_numpy(zero_copy_only=False), np.bool_)
+        are_mine = are_mine if of_types is None else are_mine | of_types.are_mine
+        of_types = UpdatesOfTypes(of.column, of.column in coded.properties.column_names, are_mine)
+    return replace(coded, properties=table, of_types=of_types)
 
 
 def typed_delta(index: Index, versions: Versions, name: str, of: TypeEntry, whole: RelationDelta) -> RelationDelta | None:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+import pyarrow as pa
+
 from bigjoin.errors import SourceError, did_you_mean
 from bigjoin.ingest.table import ENDS, vertex_column
 
@@ -134,3 +136,17 @@ def _op(rest: Sequence[str], source: str, known: Collection[str]) -> str | None:
             f"{source} has the columns {one!r} and {other!r}: say which has + or -, as in --op {one} (op={one!r})"
         )
     return found[0][0] if found else None
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a column of a type can name relations; one of no type is that of a file without rows."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+
+
+def as_plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of text as plain strings, however it was encoded."""
+    while pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column if column.type in (pa.string(), pa.null()) else column.cast(pa.string())

@@ -48,7 +48,7 @@ def read_file(file: Path, index: Index | None = None, columns: UpdateColumns = B
         if suffix == ".parquet":
             return pq.read_table(file, partitioning=None)
         if suffix in JSON_SUFFIXES:
-            return _exact(_flat(read_json(file), file, index, columns), file, index)
+            return _exact(_flat(read_json(file, mixed_as_text=True), file, index, columns), file, index)
         if not file.stat().st_size:
             raise SourceError(f"{file} is empty: it needs at least the titles of its columns")
         separator = TEXT_SEPARATORS.get(suffix, ",")

@@ -6,7 +6,7 @@ Without that column a table with the ends of edges is about edges, and a table w
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bigjoin.errors import SourceError
 from bigjoin.index.directory import VERTEX
 from bigjoin.ingest.table import vertex_column
-from bigjoin.streaming.update_columns import BY_NAME, FoundColumns, UpdateColumns
+from bigjoin.streaming.update_columns import BY_NAME, FoundColumns, UpdateColumns, as_plain_text, is_text
 from bigjoin.streaming.updates import RELATION_COLUMN, Updates, read_updates
 
 
@@ -66,17 +66,16 @@ def read_update_rows(
     if about_vertices.all():
         return UpdateRows(_no_updates(ids), vertices)
     others = _columns_of_edges(table.filter(pa.array(~about_vertices)), of_edges, of_vertices)
-    return UpdateRows(read_updates(others, ids, source, order=order, kept=kept, columns=columns), vertices)
+    edges = read_updates(others, ids, source, order=order, kept=kept, columns=columns)
+    return UpdateRows(replace(edges, rows=np.flatnonzero(~about_vertices)[edges.rows]), vertices)
 
 
 def _with_plain_names(table: pa.Table) -> pa.Table:
     """Return a table whose relations are named in plain text, however that was encoded."""
     at = table.schema.get_field_index(RELATION_COLUMN)
-    kind = None if at < 0 else table.schema.types[at]
-    said = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
-    if said is None or kind == pa.string() or said not in (pa.string(), pa.large_string(), pa.string_view()):
+    if at < 0 or not is_text(table.schema.types[at]):
         return table
-    return table.set_column(at, RELATION_COLUMN, table[RELATION_COLUMN].cast(said).cast(pa.string()))
+    return table.set_column(at, RELATION_COLUMN, as_plain_text(table.column(at)))
 
 
 def _columns_of_edges(table: pa.Table, of_edges: Collection[str], of_vertices: Collection[str]) -> pa.Table:
@@ -99,4 +98,4 @@ def _about_vertices(
 
 def _no_updates(ids: pa.DataType) -> Updates:
     none = pa.chunked_array([], ids)
-    return Updates(none, none, np.empty(0, np.int8), pa.table({}), False)
+    return Updates(none, none, np.empty(0, np.int8), pa.table({}), False, np.empty(0, np.int64))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bigjoin.errors import SourceError
 from bigjoin.index.directory import EDGE, VERTEX, Index
 from bigjoin.ingest.columns import cast
-from bigjoin.streaming.update_columns import BY_NAME, FoundColumns, UpdateColumns
+from bigjoin.streaming.update_columns import BY_NAME, FoundColumns, UpdateColumns, is_text
 from bigjoin.streaming.updates import RELATION_COLUMN, check_sign_type, id_kind
 
 PropertyTypes: TypeAlias = Mapping[str, pa.DataType]
@@ -94,7 +94,7 @@ def check_schema(schema: pa.Schema, expected: ExpectedUpdates, source: str, *, b
     shown = ", ".join(schema.names)
     if expected.names_relation(schema):
         kind = schema.field(RELATION_COLUMN).type
-        if not _is_text(kind):
+        if not is_text(kind):
             raise SourceError(f"column {RELATION_COLUMN!r} of {source} is {kind}, and names of relations are text: cast it")
     elif expected.only_relation is None and not found.are_vertices:
         several = ", ".join(expected.properties)
@@ -107,12 +107,6 @@ def check_schema(schema: pa.Schema, expected: ExpectedUpdates, source: str, *, b
         raise SourceError(f"{source} has no column {expected.time!r} with the times of edges; its columns are: {shown}")
     _check_properties(schema, expected, found, source)
     return found
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        return _is_text(kind.value_type)
-    return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
 def _check_properties(schema: pa.Schema, expected: ExpectedUpdates, found: FoundColumns, source: str) -> None:

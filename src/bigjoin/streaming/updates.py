@@ -6,7 +6,7 @@ What remains is a true delta: pairs that go, and pairs that come.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,16 @@ WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
 """How integers print: 7 and 007 stay two ids."""
 
 
+class DoubtfulRowsError(SourceError):
+    """Rows of updates could mean several edges and have to mean one; they are bad rows, which other rows decide."""
+
+    def __init__(self, source: str, rows: Mapping[int, str]) -> None:
+        self.rows = rows
+        """What is wrong with each, by its number in the table."""
+        row = min(rows)
+        super().__init__(f"row {row + 1:,} of {source} {rows[row]}")
+
+
 @dataclass(frozen=True)
 class Updates:
     """Updates in the order in which they apply."""
@@ -41,6 +51,8 @@ class Updates:
     """The further columns. If there are none, Arrow loses the number of rows: use `len` of the updates."""
     ordered: bool
     """Whether a column gave the order; otherwise deletions come first."""
+    rows: NDArray[np.int64]
+    """Which rows of their table they are."""
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -111,7 +123,7 @@ def read_updates(
     sequence = np.argsort(ranks, kind="stable")
     if (np.diff(sequence) != 1).any():
         src, dst, further = (columns.take(pa.array(sequence)) for columns in (src, dst, further))
-    return Updates(src, dst, ops[sequence], further, order is not None)
+    return Updates(src, dst, ops[sequence], further, order is not None, sequence)
 
 
 def _as_ids(column: pa.ChunkedArray, ids: pa.DataType, name: str, source: str) -> pa.ChunkedArray:

@@ -177,6 +177,13 @@ def normalise_pairs(
 
     `keys` has the key of each update's pair, and `present` whether that pair is there before.
     """
+    in_order = np.sort(keys)
+    if (in_order[1:] != in_order[:-1]).all():  # each pair has one update, and its order is that of the updates
+        inserted, deleted = insert & ~present, present & ~insert
+        many = {"inserted": int(inserted.sum()), "deleted": int(deleted.sum())}
+        already = int(np.count_nonzero(present)) - many["deleted"]
+        absent = len(keys) - many["inserted"] - many["deleted"] - already
+        return np.flatnonzero(deleted), np.flatnonzero(inserted), Fate(len(keys), **many, present=already, absent=absent)
     order = np.argsort(keys, kind="stable")
     keys, insert, present = keys[order], insert[order], present[order]
     differs = keys[1:] != keys[:-1]

@@ -64,6 +64,8 @@ class ChangingTrie:
         self._uniting = Lock()
         self._no_delta: Trie | None = None
         """A delta without tuples, once there was one."""
+        self._tries: dict[Moment, Trie] = {}
+        """The relation at moments, until it changes."""
         self.grow(size)
 
     def _set_levels(self, levels: Sequence[Level]) -> None:
@@ -78,6 +80,7 @@ class ChangingTrie:
 
     def grow(self, size: int) -> None:
         """Make room for every code of the first column's domain."""
+        self._tries = {}
         for places in self.places.values():
             places.fill(size, self.empty)
         for places in self.in_delta.values():
@@ -87,8 +90,10 @@ class ChangingTrie:
         """Return the relation at a moment."""
         if moment is Moment.UNITED:
             self._unite()
-        levels = tuple(Level(offsets.filled, values.filled) for offsets, values in self.levels)
-        return Trie(levels, places=self.places[moment].filled, most=self.longest)
+        if moment not in self._tries:
+            levels = tuple(Level(offsets.filled, values.filled) for offsets, values in self.levels)
+            self._tries[moment] = Trie(levels, places=self.places[moment].filled, most=self.longest)
+        return self._tries[moment]
 
     def change(self, columns: Sequence[Codes], *, insert: bool) -> None:
         """Insert tuples that are not there, or delete tuples that are; they are sorted, in the trie's column order.
@@ -117,6 +122,7 @@ class ChangingTrie:
         insert: bool,
     ) -> None:
         """Write the lists of keys anew, as they are at the first of some moments and changed, for all of these moments."""
+        self._tries = {}
         rewrite = self._patch if len(self.levels) == 1 else self._rewrite
         nodes = rewrite(self.places[moments[0]].filled[keys], starts, columns[1:], insert=insert)
         for moment in moments:
@@ -134,13 +140,12 @@ class ChangingTrie:
 
     def commit(self) -> None:
         """Make the version after an epoch the one before the next, and drop the delta."""
+        self._tries = {}
         offsets, values = self.levels[0]
         first_slot = self.first_slot if len(self.levels) == 1 else np.iinfo(NODE_TYPE).max
         others = tuple(places.filled for moment, places in self.places.items() if moment is not Moment.AFTER)
         for keys in self.touched:
-            free_slots(
-                offsets.filled, values.filled, keys, self.places[Moment.AFTER].filled, others, self.free, first_slot
-            )
+            free_slots(offsets.filled, values.filled, keys, self.places[Moment.AFTER].filled, others, self.free, first_slot)
         self._inserted = None
         for insert, delta in self.deltas.items():
             assert delta.keys is not None
@@ -180,9 +185,7 @@ class ChangingTrie:
             self._no_delta = Trie(levels_of(np.empty(0, np.int64), empty, 1), keys=np.zeros(1, codes))
         self.deltas[insert] = replace(self._no_delta, places=self.in_delta[insert].filled)
 
-    def _patch(
-        self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool
-    ) -> NDArray[Any]:
+    def _patch(self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool) -> NDArray[Any]:
         """Write the changed lists of a binary relation to slots, and return these."""
         offsets, values = self.levels[0]
         slots, lengths = np.empty(len(nodes), NODE_TYPE), np.empty(len(nodes), np.int64)

@@ -24,6 +24,7 @@ DELETE, INSERT, REPLACE = 0, 1, 2
 """What an update does. Where no column orders updates, deletions apply first and replacements last."""
 SIGNS = (("-", "delete", "-1"), ("+", "insert", "1", "+1"), ("=", "replace", "update"))
 """How each of these is written."""
+_MEANT = {sign: op for op, signs in enumerate(SIGNS) for sign in signs}
 SIGNS_EXPECTED = "it says + or -, insert or delete, 1 or -1, or = to replace properties"
 
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
@@ -149,10 +150,8 @@ def _operations(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.i
     if not pa.types.is_large_string(column.type):
         column = column.cast(pa.string())
     written = pc.unique(column)
-    spelled = pc.utf8_lower(pc.utf8_trim_whitespace(written))
-    meant = np.full(len(written), -1, np.int8)
-    for op, signs in enumerate(SIGNS):
-        meant[pc.is_in(spelled, value_set=pa.array(signs, column.type)).to_numpy(zero_copy_only=False)] = op
+    spelled = ("" if text is None else text.strip().lower() for text in written.to_pylist())
+    meant = np.array([_MEANT.get(text, -1) for text in spelled], np.int8)
     if len(meant) == 1 and meant[0] >= 0:
         return np.full(len(column), meant[0])
     ops = meant[pc.index_in(column, value_set=written).to_numpy()]

@@ -34,7 +34,7 @@ from bigjoin.kernels.edges import (
 from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import gallop, lower_bound
 from bigjoin.kernels.patch import patch_lists
-from bigjoin.kernels.sets import GALLOP_RATIO, common
+from bigjoin.kernels.sets import GALLOP_RATIO, common, without
 from bigjoin.kernels.slots import CLASSES, free_slots, new_slots, take_slots
 
 NONE = np.empty(0, np.uint32)
@@ -101,6 +101,23 @@ def test_what_two_sets_share_is_written_counted_or_kept_in_place(seed, sizes, ma
     assert common(*operands, None, 3) == common(*operands, out, 3) == 3 + len(wanted)
     assert out[3 : 3 + len(wanted)].tolist() == wanted
     end = common(*operands, values, first)
+    assert values[first:end].tolist() == wanted
+
+
+@pytest.mark.parametrize("many", [0, 1, 5, 60, 200])
+@pytest.mark.parametrize("seed", range(10))
+def test_differences_hold_what_the_other_set_does_not(seed, many):
+    """Whether the other set is short or long, into another array or over the set itself."""
+    rng = np.random.default_rng(seed)
+    _, values = lists(rng, [rng.integers(20, 120)], 250)
+    _, others = lists(rng, [many], 250)
+    first, last = 7, int(rng.integers(7, len(values) + 1))
+    wanted = np.setdiff1d(values[first:last], others).tolist()
+    out = np.zeros(500, np.uint32)
+    assert without(values, first, last, others, 0, len(others), out, 3) == 3 + len(wanted)
+    assert out[3 : 3 + len(wanted)].tolist() == wanted
+    assert not out[:3].any()
+    end = without(values, first, last, others, 0, len(others), values, first)
     assert values[first:end].tolist() == wanted
 
 

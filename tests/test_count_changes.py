@@ -109,7 +109,8 @@ def test_a_function_is_written_once_and_goes_on(tmp_path, monkeypatch):
 
 
 def test_room_is_for_what_grows():
-    assert [following._with_room(size) for size in (0, 1, 2, 3, 4, 5, 1000)] == [1, 1, 2, 4, 4, 8, 1024]
+    assert [following._with_room(size) for size in (0, 1, 2, 3, 4, 5, 1000)] == [1 << 14] * 7
+    assert [following._with_room(size) for size in (1 << 14, (1 << 14) + 1, 100_000)] == [1 << 14, 1 << 15, 1 << 17]
 
 
 @pytest.mark.parametrize(("flags", "stars"), STARS)

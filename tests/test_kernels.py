@@ -34,7 +34,8 @@ from bigjoin.kernels.edges import (
 from bigjoin.kernels.intersect import count_intersections, exclude_extensions, intersect_extensions
 from bigjoin.kernels.lists import gallop, lower_bound
 from bigjoin.kernels.patch import patch_lists
-from bigjoin.kernels.sets import GALLOP_RATIO, common
+from bigjoin.kernels.sets import GALLOP_RATIO, common, without
+from bigjoin.kernels.slots import CLASSES, free_slots, new_slots, take_slots
 
 NONE = np.empty(0, np.uint32)
 
@@ -103,6 +104,23 @@ def test_what_two_sets_share_is_written_counted_or_kept_in_place(seed, sizes, ma
     assert values[first:end].tolist() == wanted
 
 
+@pytest.mark.parametrize("many", [0, 1, 5, 60, 200])
+@pytest.mark.parametrize("seed", range(10))
+def test_differences_hold_what_the_other_set_does_not(seed, many):
+    """Whether the other set is short or long, into another array or over the set itself."""
+    rng = np.random.default_rng(seed)
+    _, values = lists(rng, [rng.integers(20, 120)], 250)
+    _, others = lists(rng, [many], 250)
+    first, last = 7, int(rng.integers(7, len(values) + 1))
+    wanted = np.setdiff1d(values[first:last], others).tolist()
+    out = np.zeros(500, np.uint32)
+    assert without(values, first, last, others, 0, len(others), out, 3) == 3 + len(wanted)
+    assert out[3 : 3 + len(wanted)].tolist() == wanted
+    assert not out[:3].any()
+    end = without(values, first, last, others, 0, len(others), values, first)
+    assert values[first:end].tolist() == wanted
+
+
 @pytest.mark.parametrize("insert", [True, False])
 @pytest.mark.parametrize("seed", range(20))
 def test_patched_lists_have_codes_inserted_or_deleted(seed, insert):
@@ -113,12 +131,69 @@ def test_patched_lists_have_codes_inserted_or_deleted(seed, insert):
     pools = [np.setdiff1d(np.arange(domain), some) if insert else some for some in held]
     changes = [np.sort(rng.choice(pool, rng.integers(0, len(pool) + 1), replace=False)) for pool in pools]
     wanted = [(np.union1d if insert else np.setdiff1d)(*pair).tolist() for pair in zip(held, changes, strict=True)]
+    assert patched(offsets, values, changes, wanted, insert) == wanted
+
+
+@pytest.mark.parametrize(
+    ("insert", "change"), [(True, [3]), (True, [2, 2]), (False, [2]), (False, [3, 3]), (False, [5, 6, 7, 8]), (True, [1, 9])]
+)
+def test_lists_are_not_patched_by_what_is_no_true_delta(insert, change):
+    """Nothing is written where there is no room for it."""
+    offsets, values = np.array([0, 5, 6], np.int64), np.array([1, 3, 5, 7, 9, 4], np.uint32)
+    length = 5 + (len(change) if insert else -len(change))
+    assert patched(offsets, values, [change, []], [[0] * length, [4]], insert) is None
+
+
+def patched(offsets, values, changes, wanted, insert):
+    """Return lists once they have changed, written behind the others with a gap between them, or None if they cannot."""
+    lengths, (gap, nothing) = [len(some) for some in wanted], (3, 77)
+    begins = len(values) + np.cumsum([0, *(length + gap for length in lengths[:-1])])
+    slots = len(offsets) + 2 * np.arange(len(wanted), dtype=np.uint32)
+    ends = np.stack([begins, begins + lengths], axis=1).ravel()
+    room = np.full(int(ends[-1]) + gap, nothing, np.uint32)
+    room[: len(values)] = values
     starts = np.cumsum([0, *map(len, changes)])
-    begins = np.cumsum([0, *map(len, wanted)])
-    patched = np.empty(begins[-1], np.uint32)
-    changed = np.concatenate(changes).astype(np.uint32)
-    patch_lists(offsets, values, np.arange(count, dtype=np.uint32), starts, changed, insert, begins[:-1], patched)
-    assert [patched[a:b].tolist() for a, b in pairwise(begins)] == wanted
+    changed, nodes = np.concatenate(changes).astype(np.uint32), np.arange(len(wanted), dtype=np.uint32)
+    is_true = patch_lists(np.concatenate([offsets, ends]), room, nodes, starts, changed, insert, slots)
+    outside = np.ones(len(room), np.bool_)
+    for begin, length in zip(begins, lengths, strict=True):
+        outside[begin : begin + length] = False
+    assert room[outside].tolist() == values.tolist() + [nothing] * gap * len(wanted)
+    return [room[begin : begin + length].tolist() for begin, length in zip(begins, lengths, strict=True)] if is_true else None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_slots_are_never_two_lists_at_once(seed):
+    """Lists come, change and go; a slot has room for its list, and nobody else writes there."""
+    rng = np.random.default_rng(seed)
+    offsets, values, free = np.array([0, 0], np.int64), np.zeros(0, np.uint32), np.zeros(CLASSES, np.uint32)
+    keys = np.arange(12)
+    old, new = np.zeros(len(keys), np.uint32), np.zeros(len(keys), np.uint32)
+    held = {key: [] for key in keys.tolist()}
+    for _ in range(60):
+        insert = bool(rng.integers(0, 3))
+        mine = np.sort(rng.choice(keys, 5, replace=False))
+        pools = {k: np.setdiff1d(np.arange(90), held[k]) if insert else np.array(held[k], int) for k in mine.tolist()}
+        changes = [np.sort(rng.choice(pool, min(len(pool), int(rng.integers(0, 9))), replace=False)) for pool in pools.values()]
+        starts = np.cumsum([0, *map(len, changes)])
+        slots, lengths = np.zeros(len(mine), np.uint32), np.zeros(len(mine), np.int64)
+        needed = take_slots(offsets, values, old[mine], starts, insert, free, slots, lengths)
+        first, begin = len(offsets), len(values)
+        offsets = np.append(offsets, np.zeros(2 * np.count_nonzero(slots == 0), np.int64))
+        values = np.append(values, np.zeros(needed, np.uint32))
+        new_slots(offsets, first, begin, slots, lengths)
+        changed = np.concatenate(changes).astype(np.uint32)
+        assert patch_lists(offsets, values, old[mine], starts, changed, insert, slots)
+        new[mine] = slots
+        for key, change in zip(mine.tolist(), changes, strict=True):
+            assert values[offsets[old[key]] : offsets[old[key] + 1]].tolist() == held[key]  # the old version stays
+            held[key] = (np.union1d if insert else np.setdiff1d)(held[key], change).astype(int).tolist()
+        free_slots(offsets, values, mine, new, (old, old.copy()), free, 2)
+        assert old.tolist() == new.tolist()
+        assert {key: values[offsets[n] : offsets[n + 1]].tolist() for key, n in enumerate(new)} == held
+        used = new[new > 0]
+        assert len(set(used.tolist())) == len(used)
+    assert len(values) < 4 * 12 * 90, "slots are used again"
 
 
 @pytest.mark.parametrize("operator", range(6))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigjoin.compiled.count_source import CountSource
-from bigjoin.compiled.loops import Compiled, Counting, between
+from bigjoin.compiled.loops import MAX_INT64_COUNT, Compiled, Counting, between
 from bigjoin.compiled.source_text import memory_of, read_only
 from bigjoin.index.shards import Shards
 from bigjoin.index.trie import Trie
@@ -24,13 +24,15 @@ from bigjoin.joins.bind import ReadableIndex
 from bigjoin.joins.match_rows import Range
 from bigjoin.query.nest import Nest
 from bigjoin.query.query import Query
-from bigjoin.query.read import Read
 
-ReadOrder: TypeAlias = tuple[Read, tuple[int, ...]]
-"""What an extender reads, and the columns in whose order."""
+MIN_ROOM_BITS = 14
+"""Scratch space is made for 2^14 codes at least: a graph that begins empty doubles often, and this is little memory."""
+
 TrieForm: TypeAlias = tuple[bool, Shards, int, bool, bool]
-Origin: TypeAlias = tuple[ReadOrder, str]
-"""The trie that an array belongs to, and which of its arrays it is."""
+Part: TypeAlias = tuple[int, str]
+"""An array of a trie: its level, or -1, and its name."""
+Origin: TypeAlias = tuple[int, Part]
+"""The number of what reads the trie that an array belongs to, and which of its arrays it is."""
 
 
 class FollowingSource(CountSource):
@@ -51,8 +53,14 @@ class Following:
 
     def __init__(self, generator: CountSource) -> None:
         self.generator, readings = generator, generator.binder.reads
-        self.forms = {reading: _form(trie) for reading, trie in readings.items()}
-        self.numbers = {reading: _number(generator.nest.tries, trie) for reading, trie in readings.items()}
+        self.readings = list(readings)
+        self.forms = [_form(trie) for trie in readings.values()]
+        numbers = [_number(generator.nest.tries, trie) for trie in readings.values()]
+        self.readings_of = [
+            (number, [reading for reading, other in enumerate(numbers) if other == number])
+            for number in sorted(set(numbers) - {-1})
+        ]
+        """By the number of a trie of the function: the numbers of those who read it."""
         self.max_lengths = [_with_room(trie.longest) for trie in generator.nest.tries]
         self.origins = _origins(generator) if self._depends_on_arrays_alone() else None
         for loop in generator.loops:  # they are written already, and would keep the arrays of this version
@@ -76,34 +84,33 @@ class Following:
         generator = self.generator
         if self.origins is None:
             return False
-        tries = {reading: index.extensions(*reading) for reading in self.forms}
-        if any(self.forms[reading] != _form(trie) for reading, trie in tries.items()):
+        tries = [index.extensions(*reading) for reading in self.readings]
+        if self.forms != [_form(trie) for trie in tries]:
             return False
-        firsts: dict[int, Trie] = {}
-        for reading, number in self.numbers.items():
-            if number >= 0 and not firsts.setdefault(number, tries[reading]).has_same_lists(tries[reading]):
+        known = list(generator.nest.tries)
+        for number, readings in self.readings_of:
+            first, *others = (tries[reading] for reading in readings)
+            if not all(first.has_same_lists(other) for other in others):
                 return False
-        known = [firsts.get(number, trie) for number, trie in enumerate(generator.nest.tries)]
+            known[number] = first
         if any(trie.longest > most for trie, most in zip(known, self.max_lengths, strict=True)):
             return False
         divides = generator.seeds[1]
-        generator.binder.index, generator.binder.reads, generator.nest.tries[:] = index, tries, known
+        generator.binder.index, generator.binder.reads, generator.nest.tries[:] = index, {}, known
         if any(generator.binder.size(a) > generator.room[a] for a in generator.binder.order):
             return False
         del generator.seeds
         return generator.seeds[1] == divides and self._exchange(tries)
 
-    def _exchange(self, tries: dict[ReadOrder, Trie]) -> bool:
+    def _exchange(self, tries: list[Trie]) -> bool:
         """Give the function the arrays of tries."""
-        generator = self.generator
         assert self.origins is not None
-        parts = {reading: dict(_arrays(trie)) for reading, trie in tries.items()}
         for name, origins in self.origins.items():
-            array, *others = (parts[reading][part] for reading, part in origins)
-            if any(memory_of(other) != memory_of(array) for other in others):
+            array, *others = (_array(tries[reading], part) for reading, part in origins)
+            if any(other is not array and memory_of(other) != memory_of(array) for other in others):
                 return False
-            generator.arrays[name] = read_only(array)
-        generator.forget_sums()
+            self.generator.arrays[name] = read_only(array)
+        self.generator.forget_sums()
         return True
 
 
@@ -132,30 +139,49 @@ class FollowingCount(Counting):
         self._functions.append(Following(modular.generator))
         return modular
 
+    def _bounds(self) -> tuple[int, int]:
+        """Return bounds that hold for all versions, unless they are so large that it matters which version it is."""
+        _, whole = self._bounds_with_room
+        return self._bounds_with_room if whole < MAX_INT64_COUNT else super()._bounds()
+
+    @cached_property
+    def _bounds_with_room(self) -> tuple[int, int]:
+        per_code = self.generator.most_inside(self.generator.root)
+        return per_code, per_code * self.generator.room[self.nest.root.attribute]
+
     def _source(self, *, modular: bool = False) -> CountSource:
         return FollowingSource(self.nest, self.binder, modular=modular)
 
 
 def _with_room(size: int) -> int:
-    """Return the next power of two: what grows step by step rarely exceeds it."""
-    return 1 << max(0, size - 1).bit_length()
+    """Return the next power of two: what grows step by step rarely exceeds it, and what is small never does."""
+    return 1 << max(MIN_ROOM_BITS, (size - 1).bit_length())
 
 
-def _arrays(trie: Trie) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Give the arrays of a trie by name."""
+def _parts(trie: Trie) -> Iterator[Part]:
+    """Give the arrays that a trie has, as `_array` finds them."""
     if trie.places is not None:
-        yield "places", trie.places
-    for number, level in enumerate(trie.levels):
-        yield f"offsets {number}", level.offsets
-        yield f"values {number}", level.values
+        yield -1, "places"
+    for number in range(len(trie.levels)):
+        yield number, "offsets"
+        yield number, "values"
+
+
+def _array(trie: Trie, part: Part) -> NDArray[Any]:
+    """Return one of the arrays of a trie."""
+    number, name = part
+    if number < 0:
+        assert trie.places is not None
+        return trie.places
+    return trie.levels[number].offsets if name == "offsets" else trie.levels[number].values
 
 
 def _origins(generator: CountSource) -> dict[str, list[Origin]] | None:
     """Return where each array of a function comes from; None if one of them is of no trie."""
     places: dict[Any, list[Origin]] = {}
-    for reading, trie in generator.binder.reads.items():
-        for part, array in _arrays(trie):
-            places.setdefault(memory_of(array), []).append((reading, part))
+    for reading, trie in enumerate(generator.binder.reads.values()):
+        for part in _parts(trie):
+            places.setdefault(memory_of(_array(trie, part)), []).append((reading, part))
     if not generator.known.keys() <= places.keys():
         return None
     return {name: places[memory] for memory, name in generator.known.items()}

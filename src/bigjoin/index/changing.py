@@ -1,8 +1,12 @@
-"""A trie that changes: the lists that updates touch are rewritten behind the others, and their codes are pointed at the copies.
+"""A trie that changes: the lists that updates touch are written anew elsewhere, and their codes are pointed at the copies.
 
 A list therefore remains one sorted stretch of one array, whatever happened to it, and a version of the relation is only an
 array with the place of each code's list. The versions before an epoch, between its deletions and its insertions, and after it
 share all lists that they have in common, and kernels read them like a relation that never changes.
+
+The lists of a binary relation are written to slots with some room (`kernels/slots.py`), and a slot is free again as soon as the
+epoch that supersedes its list is committed: what is written next is in the cache still. Tuples of more columns are written
+behind all others. Either way, what is superseded is swept out once it is most of what there is.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from numpy.typing import NDArray
 
 from bigjoin.index.trie import Codes, Level, Trie, levels_of
 from bigjoin.kernels.patch import copy_lists, patch_lists
+from bigjoin.kernels.slots import CLASSES, free_slots, new_slots, take_slots
 from bigjoin.storage.arena import Growing
 
 NODE_TYPE = np.uint32
@@ -59,6 +64,8 @@ class ChangingTrie:
         self._uniting = Lock()
         self._no_delta: Trie | None = None
         """A delta without tuples, once there was one."""
+        self._tries: dict[Moment, Trie] = {}
+        """The relation at moments, until it changes."""
         self.grow(size)
 
     def _set_levels(self, levels: Sequence[Level]) -> None:
@@ -67,9 +74,13 @@ class ChangingTrie:
         offsets.extend(1)[0] = values.used
         self.empty = offsets.used - 2
         """The node of the empty list."""
+        self.first_slot = offsets.used
+        self.free = np.zeros(CLASSES, NODE_TYPE)
+        """A free slot of each class, which leads to the next; 0 if there is none."""
 
     def grow(self, size: int) -> None:
         """Make room for every code of the first column's domain."""
+        self._tries = {}
         for places in self.places.values():
             places.fill(size, self.empty)
         for places in self.in_delta.values():
@@ -79,20 +90,20 @@ class ChangingTrie:
         """Return the relation at a moment."""
         if moment is Moment.UNITED:
             self._unite()
-        levels = tuple(Level(offsets.filled, values.filled) for offsets, values in self.levels)
-        return Trie(levels, places=self.places[moment].filled, most=self.longest)
+        if moment not in self._tries:
+            levels = tuple(Level(offsets.filled, values.filled) for offsets, values in self.levels)
+            self._tries[moment] = Trie(levels, places=self.places[moment].filled, most=self.longest)
+        return self._tries[moment]
 
     def change(self, columns: Sequence[Codes], *, insert: bool) -> None:
         """Insert tuples that are not there, or delete tuples that are; they are sorted, in the trie's column order.
 
-        Raise UntrueDeltaError otherwise: the rewritten lists have no room for anything else.
+        Raise UntrueDeltaError otherwise; then this is of no use any more.
         """
         if not len(columns[0]):
             self._keep_no_delta(insert=insert)
             return
         moments = (Moment.AFTER,) if insert else (Moment.BETWEEN, Moment.AFTER)
-        if _equal_to_next(columns).any() or (self.trie(moments[0]).contains(columns) == insert).any():
-            raise UntrueDeltaError
         firsts = np.flatnonzero(np.append(True, columns[0][1:] != columns[0][:-1])[: len(columns[0])])
         keys, starts = columns[0][firsts].astype(np.int64), np.append(firsts, len(columns[0]))
         self._keep_delta(keys, starts, columns, insert=insert)
@@ -111,10 +122,11 @@ class ChangingTrie:
         insert: bool,
     ) -> None:
         """Write the lists of keys anew, as they are at the first of some moments and changed, for all of these moments."""
+        self._tries = {}
         rewrite = self._patch if len(self.levels) == 1 else self._rewrite
-        first = rewrite(self.places[moments[0]].filled[keys], starts, columns[1:], insert=insert)
+        nodes = rewrite(self.places[moments[0]].filled[keys], starts, columns[1:], insert=insert)
         for moment in moments:
-            self.places[moment].filled[keys] = first + np.arange(len(keys), dtype=NODE_TYPE)
+            self.places[moment].filled[keys] = nodes
 
     def _unite(self) -> None:
         """Have the old version together with what the epoch inserts; from then on, its places follow every epoch."""
@@ -128,9 +140,12 @@ class ChangingTrie:
 
     def commit(self) -> None:
         """Make the version after an epoch the one before the next, and drop the delta."""
+        self._tries = {}
+        offsets, values = self.levels[0]
+        first_slot = self.first_slot if len(self.levels) == 1 else np.iinfo(NODE_TYPE).max
+        others = tuple(places.filled for moment, places in self.places.items() if moment is not Moment.AFTER)
         for keys in self.touched:
-            for moment in self.places.keys() - {Moment.AFTER}:
-                self.places[moment].filled[keys] = self.places[Moment.AFTER].filled[keys]
+            free_slots(offsets.filled, values.filled, keys, self.places[Moment.AFTER].filled, others, self.free, first_slot)
         self._inserted = None
         for insert, delta in self.deltas.items():
             assert delta.keys is not None
@@ -170,27 +185,35 @@ class ChangingTrie:
             self._no_delta = Trie(levels_of(np.empty(0, np.int64), empty, 1), keys=np.zeros(1, codes))
         self.deltas[insert] = replace(self._no_delta, places=self.in_delta[insert].filled)
 
-    def _patch(self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool) -> int:
-        """Write the changed lists of a binary relation behind the others, and return the node of the first."""
+    def _patch(self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool) -> NDArray[Any]:
+        """Write the changed lists of a binary relation to slots, and return these."""
         offsets, values = self.levels[0]
-        now = offsets.filled[nodes.astype(np.int64) + 1] - offsets.filled[nodes]
-        lengths = now + np.diff(starts) if insert else now - np.diff(starts)
+        slots, lengths = np.empty(len(nodes), NODE_TYPE), np.empty(len(nodes), np.int64)
+        needed = take_slots(offsets.filled, values.filled, nodes, starts, insert, self.free, slots, lengths)
+        if needed < 0:
+            raise UntrueDeltaError
+        if needed:
+            first, begin = offsets.used, values.used
+            offsets.extend(2 * int(np.count_nonzero(slots == 0)))
+            values.extend(needed)
+            new_slots(offsets.filled, first, begin, slots, lengths)
         self.longest = max(self.longest, int(lengths.max()))
-        ends = values.used + np.cumsum(lengths)
-        first, known = offsets.used - 1, (offsets.filled, values.filled)
-        patched = values.extend(int(lengths.sum()))
-        patch_lists(*known, nodes, starts, columns[0], insert, np.cumsum(lengths) - lengths, patched)
-        offsets.extend(len(ends))[:] = ends
-        return first
+        if not patch_lists(offsets.filled, values.filled, nodes, starts, columns[0], insert, slots):
+            raise UntrueDeltaError
+        return slots
 
-    def _rewrite(self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool) -> int:
-        """Do the same for wider tuples: gather all below the changed nodes, and write their levels."""
+    def _rewrite(
+        self, nodes: NDArray[Any], starts: NDArray[np.int64], columns: Sequence[Codes], *, insert: bool
+    ) -> NDArray[Any]:
+        """Do the same for wider tuples: gather all below the changed nodes, and write their levels behind the others."""
         changed = np.repeat(np.arange(len(nodes)), np.diff(starts))
         every = [np.concatenate(pair) for pair in zip(self.tuples_below(nodes), (changed, *columns), strict=True)]
         order = np.lexsort(every[::-1])
         every = [column[order] for column in every]
+        same = _equal_to_next(every)
+        if _equal_to_next([changed, *columns]).any() or np.count_nonzero(same) != (0 if insert else len(changed)):
+            raise UntrueDeltaError
         if not insert:  # a deleted tuple is there twice: as a known one, and in the delta
-            same = _equal_to_next(every)
             gone = np.append(same, False) | np.append(False, same)
             every = [column[~gone] for column in every]
         first = self.levels[0][0].used - 1
@@ -198,7 +221,7 @@ class ChangingTrie:
             offsets.extend(len(level.offsets) - 1)[:] = level.offsets[1:] + values.used
             values.extend(len(level.values))[:] = level.values
         self.longest = max(self.longest, int(np.diff(level.offsets).max(initial=0)))
-        return first
+        return first + np.arange(len(nodes), dtype=NODE_TYPE)
 
     def tuples_below(self, nodes: NDArray[Any]) -> list[Codes]:
         """Return all tuples below some nodes, column by column, each after the number of its node."""
@@ -206,11 +229,31 @@ class ChangingTrie:
         return below.tuples(np.arange(len(below)))
 
     def _sweep(self) -> None:
-        """Drop superseded lists."""
+        """Drop superseded lists; those of a binary relation move to slots."""
         live = self.places[Moment.BEFORE].filled
-        self._set_levels(self.compact(live))
+        if len(self.levels) == 1:
+            nodes = self._sweep_to_slots(live)
+        else:
+            self._set_levels(self.compact(live))
+            nodes = np.arange(len(live), dtype=NODE_TYPE)
         for places in self.places.values():
-            places.filled[:] = np.arange(len(live), dtype=NODE_TYPE)
+            places.filled[:] = nodes
+
+    def _sweep_to_slots(self, live: NDArray[Any]) -> NDArray[Any]:
+        """Copy the lists of some nodes to slots of a new array, and return these; node 0 is the empty list."""
+        ((offsets, values),) = self.levels
+        keys = np.flatnonzero(offsets.filled[live.astype(np.int64) + 1] > offsets.filled[live])
+        nodes, free = live[keys], np.zeros(CLASSES, NODE_TYPE)
+        slots, lengths = np.empty(len(keys), NODE_TYPE), np.empty(len(keys), np.int64)
+        needed = take_slots(offsets.filled, values.filled, nodes, np.zeros(len(keys) + 1, np.int64), True, free, slots, lengths)
+        swept, copied = np.zeros(2 + 2 * len(keys), np.int64), np.empty(needed, values.array.dtype)
+        new_slots(swept, 2, 0, slots, lengths)
+        copy_lists(offsets.filled, values.filled, nodes, swept[2::2], copied)
+        self.levels = [(Growing(swept), Growing(copied))]
+        self.empty, self.first_slot, self.free = 0, 2, free
+        moved = np.zeros(len(live), NODE_TYPE)
+        moved[keys] = slots
+        return moved
 
     def compact(self, nodes: NDArray[Any]) -> tuple[Level, ...]:
         """Return levels that hold only the lists of some nodes, in their order."""

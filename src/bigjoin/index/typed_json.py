@@ -56,7 +56,7 @@ _DEFAULT_RULES = {
 }
 
 
-_SCALARS = (str, int, float, types.NoneType)
+_SCALARS = frozenset((str, int, float, bool, types.NoneType))
 
 
 def from_json(kind: type[_T], value: Any, where: str = "") -> _T:
@@ -67,16 +67,17 @@ def from_json(kind: type[_T], value: Any, where: str = "") -> _T:
 
 def to_json(value: Any) -> Any:
     """Return the JSON of a dataclass, or of anything that one of its fields may hold."""
-    if isinstance(value, _SCALARS):
+    kind = type(value)
+    if kind in _SCALARS or isinstance(value, str | int | float):
         return value
-    if isinstance(value, (tuple, list)):
+    if kind is tuple or kind is list:
         return [to_json(found) for found in value]
-    return {name: to_json(found) for name, found in _members(value)}
+    return {name: found if type(found) in _SCALARS else to_json(found) for name, found in _members(value)}
 
 
 def _members(value: Any) -> Iterator[tuple[str, Any]]:
     """Give the names and values of an object in JSON: a dataclass without the fields that are left out, or a mapping."""
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         yield from ((",".join(map(str, key)) if isinstance(key, tuple) else key, found) for key, found in value.items())
         return
     kind: Any = type(value)

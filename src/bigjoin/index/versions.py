@@ -15,6 +15,7 @@ from bigjoin.index.directory import Index
 from bigjoin.index.manifest_entries import RunEntry
 from bigjoin.index.runs import Delta, Reading, read_combined
 from bigjoin.index.trie import Codes
+from bigjoin.kernels.lists import add_shorter_lists
 from bigjoin.query.statistics import RelationStatistics, Statistics
 
 
@@ -85,12 +86,11 @@ class Versions:
         orders = {columns[0]: trie for columns, trie in self.orders[relation, 2].items()}
         for insert in (False, True):
             delta = orders[0].deltas[insert]
-            shortest = np.full(len(delta), np.iinfo(np.int64).max)
-            for column, codes in enumerate(delta.tuples(np.arange(len(delta)))):
-                lists = orders[column].trie(Moment.AFTER if insert else Moment.BEFORE)
-                nodes = lists.nodes([codes], len(codes)).astype(np.int64)
-                shortest = np.minimum(shortest, lists.offsets[nodes + 1] - lists.offsets[nodes])
-            total += int(shortest.sum())
+            if len(delta):
+                moment = Moment.AFTER if insert else Moment.BEFORE
+                known = [orders[column].trie(moment) for column in (0, 1)]
+                lists = [array for trie in known for array in (trie.places, trie.offsets)]
+                total += int(add_shorter_lists(delta.keys, delta.offsets, delta.values, *lists))
         return total
 
     @property
@@ -100,10 +100,13 @@ class Versions:
 
     def order(self, read: Reading, columns: tuple[int, ...]) -> ChangingTrie:
         """Return a relation in a column order that begins with some columns."""
-        order = next((order for order in sorted(self.orders[read]) if order[: len(columns)] == columns), None)
+        orders = self.orders[read]
+        if columns in orders:
+            return orders[columns]
+        order = next((order for order in sorted(orders) if order[: len(columns)] == columns), None)
         if order is None:
             raise IndexFormatError(f"the index does not hold {read[0]!r} in column order {columns}")
-        return self.orders[read][order]
+        return orders[order]
 
     def _distinct_tries(self) -> Iterator[tuple[Reading, tuple[int, ...], ChangingTrie | ChangingList]]:
         """Give each list and each trie once, with the first column order that it serves: symmetric orders share a trie."""

@@ -24,6 +24,8 @@ class Signed:
     plan: DeltaPlan
     dq: DeltaQuery
     insert: bool
+    seeds: int = 0
+    """How many tuples of the epoch seed it."""
 
     @property
     def sign(self) -> int:

@@ -44,6 +44,8 @@ class Phase:
     def statistics(self) -> Statistics:
         """Those of the index, where a relation has the tuples of the old and of the new version."""
         known = self.index.statistics
+        if not any(self.versions.deleted_tuples.values()):
+            return known
         relations = {}
         for name, relation in known.relations.items():
             relations[name] = self._with_deleted(name, relation)
@@ -78,13 +80,21 @@ class Phase:
 
         The delta of pairs is kept apart from that of rows, because a new row may be the second one of its pair.
         """
+        asked = read, columns
+        if asked not in self._tries:  # what is asked for again is found at once, in the very arrays
+            self._tries[asked] = self._extensions(read, columns)
+        return self._tries[asked]
+
+    def _extensions(self, read: Read, columns: tuple[int, ...]) -> Trie:
         if isinstance(read.view, ReplacedView):
             return self._replaced(read, read.view)
-        arity = self.statistics.relations[read.relation].arity
+        arity = self.index.statistics.relations[read.relation].arity
         if (read.relation, arity) not in self.versions.readings:
             return self.index.extensions(read, columns)
         version = Version.DELTA if read.version is Version.LATER else read.version
-        read = replace(read, version=version, width=max(arity, len(columns), read.width))
+        width = max(arity, len(columns), read.width)
+        if version is not read.version or width != read.width:
+            read = replace(read, version=version, width=width)
         if (read, columns) not in self._tries:
             self._tries[read, columns] = self._trie(read, columns) if read.view is None else self._view(read, read.view)
         return self._tries[read, columns]

@@ -61,6 +61,22 @@ def list_starts(offsets, values, nodes, lower, starts):
 
 
 @kernel
+def add_shorter_lists(keys, offsets, values, places, sizes, other_places, other_sizes):
+    """Return the length of the shorter list of each pair, added up: that of its key, or that of its value.
+
+    The pairs of keys[i] are values[offsets[i]:offsets[i + 1]]; `sizes` are the offsets of lists, and `places` their nodes.
+    """
+    total = 0
+    for i in range(len(keys)):
+        node = places[keys[i]]
+        mine = sizes[node + 1] - sizes[node]
+        for at in range(offsets[i], offsets[i + 1]):
+            other = other_places[values[at]]
+            total += min(mine, other_sizes[other + 1] - other_sizes[other])
+    return total
+
+
+@kernel
 def _nothing():
     return 0
 

@@ -12,6 +12,8 @@ a result never overtakes what is still to be read.
 
 from __future__ import annotations
 
+from numpy import int64, uint64
+
 from bigjoin.kernels.jit import helper
 from bigjoin.kernels.lists import gallop
 
@@ -22,8 +24,9 @@ SCAN_RATIO = 8
 @helper
 def mark(marks, values, start, stop, flag):
     """Set the marks of the codes of a set."""
-    for p in range(start, stop):
-        marks[values[p]] = flag
+    marked = values[start:stop]
+    for at in range(len(marked)):
+        marks[marked[at]] = flag
 
 
 @helper
@@ -52,13 +55,23 @@ def common(values, start, stop, marks, marked, others, first, last, out, n):
 
 @helper
 def common_with_marks(marks, values, start, stop, out, n):
-    """Write the codes of a set that are marked. There is no branch on the marks, which are hard to predict."""
-    for p in range(start, stop):
-        code = values[p]
-        if out is not None:
-            out[n] = code
-        n += int(marks[code])
-    return n
+    """Write the codes of a set that are marked.
+
+    There is no branch on the marks, which are hard to predict, and none on the signs of positions, which the compiler would
+    need if they were not those of a whole array, or unsigned.
+    """
+    scanned = values[start:stop]
+    found = uint64(0)
+    if out is None:
+        for at in range(len(scanned)):
+            found += uint64(marks[scanned[at]])
+    else:
+        written = out[n:]
+        for at in range(len(scanned)):
+            code = scanned[at]
+            written[found] = code
+            found += uint64(marks[code])
+    return n + int64(found)
 
 
 @helper

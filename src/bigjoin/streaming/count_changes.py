@@ -13,7 +13,7 @@ There are four ways, and each gives the same numbers:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -30,7 +30,7 @@ from bigjoin.joins.generic_join import Batched, TooManyPrefixesError
 from bigjoin.joins.phase import Phase
 from bigjoin.local.count_job import RANGES_PER_TASK, count_ranges, dealt_job, divided_count
 from bigjoin.planner import whole_count_plan
-from bigjoin.query.delta import DeltaPlan
+from bigjoin.query.delta import DeltaPlan, DeltaQuery
 from bigjoin.query.nest import CountPlan, Loop
 from bigjoin.query.plan import Plan
 from bigjoin.spark.session import parallelism
@@ -100,20 +100,25 @@ class ChangeCounter:
     def count(self, phases: Phases, before: int, options: FindOptions) -> FoundChanges:
         """Return what an epoch changes, given how many matches there were before it."""
         found = FoundChanges()
-        wanted = self._should_count_all(phases) if options.execution is None else options.execution is Execution.ALL_MATCHES
+        work = [work_of(delta.plan, phases) for delta in self.deltas]
+        wanted = options.execution is Execution.ALL_MATCHES
+        if options.execution is None:
+            wanted = self._should_count_all(work, phases)
         if wanted and not self._is_too_large(phases):
             changes = self._in_all(phases, before, options)
         else:
-            changes = [change for delta in self.deltas for change in delta.count(phases, options)]
+            every = zip(self.deltas, work, strict=True)
+            changes = [change for delta, mine in every for change in delta.count(mine, phases, options)]
         for change in changes:
             found.add(change)
         return found if len(self.plans) == 1 else net_changes(found)
 
-    def _should_count_all(self, phases: Phases) -> bool:
+    def _should_count_all(self, work: Sequence[Sequence[Signed]], phases: Phases) -> bool:
         """Tell whether a count of all matches is cheaper than delta queries; refuse the epoch if either would take hours."""
-        if sum(delta.most_work(phases) for delta in self.deltas) <= min(MAX_UNSAMPLED, most_work()):
+        every = list(zip(self.deltas, work, strict=True))
+        if sum(delta.most_work(mine, phases) for delta, mine in every) <= min(MAX_UNSAMPLED, most_work()):
             return False
-        expected = sum(delta.expected_work(phases) for delta in self.deltas)
+        expected = sum(delta.expected_work(mine, phases) for delta, mine in every)
         of_all = expected_work((plan, phase) for plan in self._all_plans(phases) for phase in self._changing(phases))
         refuse_work(self.plans[0].query, min(expected, of_all))
         return expected > WORTH_COUNTING_ALL * of_all
@@ -159,12 +164,13 @@ class DeltaCounter:
     _spent: float = field(default=0.0, init=False)
     """Prefixes and candidates that batches have looked at so far."""
     _programs: list[CountProgram] = field(default_factory=list, init=False)
+    _most: dict[int, list[float]] = field(default_factory=dict, init=False)
+    """By the length that no list exceeds: how many candidates each delta query may look at for each of its seeds."""
     _kept: dict[tuple[int, bool, int], BoundCounts] = field(default_factory=dict, init=False)
     """By the number of a delta query, the phase, and the share of its seeds."""
 
-    def count(self, phases: Phases, options: FindOptions) -> list[int]:
-        """Return the change of each phase."""
-        work = work_of(self.plan, phases)
+    def count(self, work: Sequence[Signed], phases: Phases, options: FindOptions) -> list[int]:
+        """Return the change of each phase, given the delta queries that have seeds."""
         execution = options.execution or self._execution(work, phases, options)
         net = [Fraction(), Fraction()]
         try:
@@ -265,22 +271,33 @@ class DeltaCounter:
             self._programs = nested if is_nested else programs([as_loops(dq.plan) for dq in queries])
         return self._programs
 
-    def expected_work(self, phases: Phases) -> float:
+    def expected_work(self, work: Sequence[Signed], phases: Phases) -> float:
         """Estimate how many candidates the delta queries of an epoch will look at, by a sample."""
         programs = self._chosen(phases)
-        numbered = ((self.plan.queries.index(signed.dq), signed.insert) for signed in work_of(self.plan, phases))
+        numbered = ((self.plan.queries.index(signed.dq), signed.insert) for signed in work)
         return expected_work((programs[number].plan, phases[insert]) for number, insert in numbered)
 
-    def most_work(self, phases: Phases) -> float:
+    def most_work(self, work: Sequence[Signed], phases: Phases) -> float:
         """Return a bound on that number."""
-        longest, programs = float(phases[0].versions.longest), self._chosen(phases)
-        most = 0.0
-        for signed in work_of(self.plan, phases):
-            seeds = float(len(phases[signed.insert].seeds(signed.dq.plan.seed.extender)))
-            bound = len(signed.dq.plan.seed.attributes)
-            for term in programs[self.plan.queries.index(signed.dq)].plan.terms:
-                most += _most_candidates(term.root, seeds, longest, bound)
-        return most
+        longest = _rounded_up(phases[0].versions.longest)  # so that what a seed can lead to is rarely another number
+        if longest not in self._most:
+            self._most = {longest: [self._most_of_seed(dq, program, longest) for dq, program in self._programs_of(phases)]}
+        return sum(signed.seeds * self._most[longest][self.plan.queries.index(signed.dq)] for signed in work)
+
+    def _programs_of(self, phases: Phases) -> Iterable[tuple[DeltaQuery, CountProgram]]:
+        return zip(self.plan.queries, self._chosen(phases), strict=True)
+
+    @staticmethod
+    def _most_of_seed(dq: DeltaQuery, program: CountProgram, longest: float) -> float:
+        """Return a bound on how many candidates a delta query looks at for each of its seeds."""
+        bound = len(dq.plan.seed.attributes)
+        return sum(_most_candidates(term.root, 1.0, longest, bound) for term in program.plan.terms)
+
+
+def _rounded_up(number: int) -> int:
+    """Return a number, or one that is at most an eighth larger."""
+    shift = max(0, number.bit_length() - 4)
+    return -(-number >> shift) << shift
 
 
 def _most_candidates(loop: Loop, prefixes: float, longest: float, bound: int) -> float:

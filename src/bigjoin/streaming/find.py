@@ -172,9 +172,8 @@ def net_changes(found: FoundChanges) -> FoundChanges:
 
 def work_of(plan: DeltaPlan, phases: Phases) -> list[Signed]:
     """Return the delta queries of each phase that have seeds."""
-    return [
-        Signed(plan, dq, phase.insert) for phase in phases for dq in plan.queries if len(phase.seeds(dq.plan.seed.extender))
-    ]
+    every = ((dq, phase, len(phase.seeds(dq.plan.seed.extender))) for phase in phases for dq in plan.queries)
+    return [Signed(plan, dq, phase.insert, seeds) for dq, phase, seeds in every if seeds]
 
 
 def reach_of(plan: DeltaPlan, phases: Phases) -> int:

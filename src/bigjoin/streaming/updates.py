@@ -24,6 +24,7 @@ DELETE, INSERT, REPLACE = 0, 1, 2
 """What an update does. Where no column orders updates, deletions apply first and replacements last."""
 SIGNS = (("-", "delete", "-1"), ("+", "insert", "1", "+1"), ("=", "replace", "update"))
 """How each of these is written."""
+_MEANT = {sign: op for op, signs in enumerate(SIGNS) for sign in signs}
 SIGNS_EXPECTED = "it says + or -, insert or delete, 1 or -1, or = to replace properties"
 
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
@@ -161,10 +162,8 @@ def _operations(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.i
     if not pa.types.is_large_string(column.type):
         column = column.cast(pa.string())
     written = pc.unique(column)
-    spelled = pc.utf8_lower(pc.utf8_trim_whitespace(written))
-    meant = np.full(len(written), -1, np.int8)
-    for op, signs in enumerate(SIGNS):
-        meant[pc.is_in(spelled, value_set=pa.array(signs, column.type)).to_numpy(zero_copy_only=False)] = op
+    spelled = ("" if text is None else text.strip().lower() for text in written.to_pylist())
+    meant = np.array([_MEANT.get(text, -1) for text in spelled], np.int8)
     if len(meant) == 1 and meant[0] >= 0:
         return np.full(len(column), meant[0])
     ops = meant[pc.index_in(column, value_set=written).to_numpy()]
@@ -189,6 +188,13 @@ def normalise_pairs(
 
     `keys` has the key of each update's pair, and `present` whether that pair is there before.
     """
+    in_order = np.sort(keys)
+    if (in_order[1:] != in_order[:-1]).all():  # each pair has one update, and its order is that of the updates
+        inserted, deleted = insert & ~present, present & ~insert
+        many = {"inserted": int(inserted.sum()), "deleted": int(deleted.sum())}
+        already = int(np.count_nonzero(present)) - many["deleted"]
+        absent = len(keys) - many["inserted"] - many["deleted"] - already
+        return np.flatnonzero(deleted), np.flatnonzero(inserted), Fate(len(keys), **many, present=already, absent=absent)
     order = np.argsort(keys, kind="stable")
     keys, insert, present = keys[order], insert[order], present[order]
     differs = keys[1:] != keys[:-1]

@@ -132,8 +132,8 @@ class Storage(Protocol):
         Raise TakenError if another content is next already. Where locks keep writers apart, numbers stay 0.
         """
 
-    def earlier(self, name: str) -> Sequence[str]:
-        """Return the names of earlier contents of a name that was committed, the oldest first."""
+    def outdated(self, name: str) -> Sequence[str]:
+        """Return the names of earlier contents of a name that was committed which nobody reads any more, the oldest first."""
 
     def age(self, name: str) -> float:
         """Return the seconds since a file, or the youngest one in a folder, was written."""

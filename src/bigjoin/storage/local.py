@@ -136,7 +136,7 @@ class LocalStorage:
         self.publish(name, content)
         return 0
 
-    def earlier(self, name: str) -> Sequence[str]:
+    def outdated(self, name: str) -> Sequence[str]:
         del name  # was replaced
         return []
 

@@ -22,6 +22,7 @@ from bigjoin.index.manifest_file import TakenIndexError, read_manifest
 from bigjoin.index.writer import building, freeable, vacuum, verify
 from bigjoin.storage import TakenError, place_of, storage_at
 from bigjoin.storage.store_cache import StoreCache, store_cache
+from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.update_files import watch_folder
 from bigjoin.streaming.watched import watchable
 
@@ -287,6 +288,42 @@ def test_what_a_killed_watch_has_left_is_finished(store, tmp_path, monkeypatch):
     whole = bj.read_output(output)
     assert whole.epochs == [1, 2, 3, 4]
     assert triangles(EDGES) + sum(whole.table()["change"].to_pylist()) == triangles(states[-1])
+
+
+def test_a_watch_leaves_alone_what_another_one_has_staged(store, tmp_path, monkeypatch):
+    """A second watch of the same output starts while the first is about to commit: what that commits is there."""
+    url, output = f"{store}/graph.index", f"{store}/out"
+    bj.build_index(EDGES, url)
+    states = files_of_updates(tmp_path / "updates", 5, 4)
+    commit = Monitor._commit
+
+    def started_meanwhile(self, *given):
+        monkeypatch.setattr(Monitor, "_commit", commit)
+        run = {"strategy": "local", "workers": None, "batch_size": None}
+        other = monitor_of(bj.Graph.open(url), watchable({"cycle": "3-cycle"}, {}, listing=True), run, output=place_of(output))
+        with other.writing():
+            pass
+        return commit(self, *given)
+
+    monkeypatch.setattr(Monitor, "_commit", started_meanwhile)
+    watch(url, output, tmp_path / "updates")
+    whole = bj.read_output(output)
+    assert whole.epochs == [1, 2, 3, 4]
+    assert triangles(EDGES) + sum(whole.table()["change"].to_pylist()) == triangles(states[-1])
+    assert not [name for name in objects(store) if "_staging" in name]
+
+
+def test_what_nobody_commits_is_removed_when_it_is_old(store, tmp_path, monkeypatch):
+    url, output = f"{store}/graph.index", f"{store}/out"
+    bj.build_index(EDGES, url)
+    files_of_updates(tmp_path / "updates", 5, 1)
+    watch(url, output, tmp_path / "updates")
+    storage_at(output).publish("_staging/0123456789ab/cycle/epoch=2/part-0.parquet", b"")
+    watch(url, output, tmp_path / "updates")
+    assert [name for name in objects(store) if "_staging" in name]
+    monkeypatch.setattr("bigjoin.streaming.output.ABANDONED_SECONDS", -1.0)
+    watch(url, output, tmp_path / "updates")
+    assert not [name for name in objects(store) if "_staging" in name]
 
 
 def test_local_outputs_are_read_alike(tmp_path):

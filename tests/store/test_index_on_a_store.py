@@ -1,4 +1,4 @@
-"""An index, the output of a watch and results on real stores: every command and call, and two writers at once, without Spark."""
+"""An index, the output of a watch and results on real stores, by every command and call; two writers at once. No Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import random
 import subprocess
 import sys
 import uuid
-from pathlib import Path
 
 import fsspec
 import pyarrow as pa
@@ -17,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import bigjoin as bj
-from bigjoin.errors import BigjoinError
 from bigjoin.index.writer import vacuum, verify
 from bigjoin.storage import place_of
 from tests.store.rivals import ROOT, Rival

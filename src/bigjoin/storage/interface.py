@@ -123,6 +123,9 @@ class Storage(Protocol):
     def publish(self, name: str, content: bytes) -> None:
         """Replace a file in one step and durably: readers see the whole old content or the whole new one."""
 
+    def create(self, name: str, content: bytes) -> None:
+        """Create a file in one step and durably; raise FileExistsError if the name is taken."""
+
     def current(self, name: str) -> Current:
         """Return the newest content that was committed under a name; raise FileNotFoundError if there is none."""
 

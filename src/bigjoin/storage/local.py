@@ -128,6 +128,11 @@ class LocalStorage:
         (self.root / draft).replace(self.root / name)
         self.sync()
 
+    def create(self, name: str, content: bytes) -> None:
+        if self.exists(name):  # locks keep writers apart
+            raise FileExistsError(errno.EEXIST, "it exists", self.address(name))
+        self.publish(name, content)
+
     def current(self, name: str) -> Current:
         return Current(self.read(name), 0)
 

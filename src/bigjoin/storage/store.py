@@ -167,6 +167,24 @@ class StoreStorage:
         with self._written_aside(name, content) as aside:  # there, a file can be seen while it is written
             self._asked(name, lambda fs, path: fs.mv(aside, path, overwrite=True))
 
+    def create(self, name: str, content: bytes) -> None:
+        protocol, client = self._opened.protocol, self._client
+        try:
+            if protocol in _CREATES_EXCLUSIVELY:
+                self._asked(name, lambda fs, path: fs.pipe_file(path, content, mode="create"))
+            elif client in _RENAMES_EXCLUSIVELY:
+                with self._written_aside(name, content) as aside:
+                    self._asked(name, lambda fs, path: fs.mv(aside, path))
+            else:
+                raise OutputError(
+                    f"{self.address(name)} cannot be written: {protocol}:// through {client} does not tell whether another "
+                    'writer was first; use S3, Google or Azure storage, or HDFS by pip install "bigjoin[hdfs]"'
+                )
+        except OSError as error:  # stores have several ways to say that a name is taken
+            if isinstance(error, FileExistsError) or not self.exists(name):
+                raise
+            raise FileExistsError(errno.EEXIST, "it exists", self.address(name)) from None
+
     def current(self, name: str) -> Current:
         for _ in range(2):  # the object may be gone by the time it is read, with newer ones in its place
             if (newest := self._newest(name)) is None:
@@ -179,7 +197,7 @@ class StoreStorage:
         number = after + 1
         numbered = _numbered(name, number)
         try:
-            self._create(numbered, content)
+            self.create(numbered, content)
         except FileExistsError:
             if self.read(numbered) != content:  # if it is ours, the answer to an earlier attempt was lost
                 raise TakenError from None
@@ -260,25 +278,6 @@ class StoreStorage:
     def _newest(self, name: str) -> tuple[int, str] | None:
         found = self._all(name) if "." in name else []
         return found[-1] if found else None
-
-    def _create(self, name: str, content: bytes) -> None:
-        """Create an object; raise FileExistsError if there is one."""
-        protocol, client = self._opened.protocol, self._client
-        try:
-            if protocol in _CREATES_EXCLUSIVELY:
-                self._asked(name, lambda fs, path: fs.pipe_file(path, content, mode="create"))
-            elif client in _RENAMES_EXCLUSIVELY:
-                with self._written_aside(name, content) as aside:
-                    self._asked(name, lambda fs, path: fs.mv(aside, path))
-            else:
-                raise OutputError(
-                    f"{self.address(name)} cannot be written: {protocol}:// through {client} does not tell whether another "
-                    'writer was first; use S3, Google or Azure storage, or HDFS by pip install "bigjoin[hdfs]"'
-                )
-        except OSError as error:  # stores have several ways to say that a name is taken
-            if isinstance(error, FileExistsError) or not self.exists(name):
-                raise
-            raise FileExistsError(errno.EEXIST, "it exists", self.address(name)) from None
 
     @contextmanager
     def _written_aside(self, name: str, content: bytes) -> Iterator[str]:

@@ -403,6 +403,29 @@ def test_the_cache_makes_room_for_what_is_new(tmp_path):
     assert cache.fetched == 120
 
 
+def test_using_a_copy_does_not_change_it(tmp_path):
+    """What was verified is known by the status of its file."""
+    cache = StoreCache(tmp_path, 100)
+    fetch = lambda file: file.write_bytes(b"x")  # noqa: E731
+    known = cache.map("a", fetch).status
+    assert cache.map("a", fetch).status == known
+
+
+def test_a_copy_that_makes_room_at_once_is_used(tmp_path):
+    """Two files where one has room, used by turns and linked."""
+    cache = StoreCache(tmp_path / "cache", 1)
+    cache.folder.mkdir()
+    for content in (b"aa", b"bb", b"aa"):
+        fetch = lambda file, content=content: file.write_bytes(content)  # noqa: E731
+        assert bytes(cache.map(content.decode(), fetch).content) == content
+        cache.map("other", lambda file: file.write_bytes(b"cc"))
+        target = tmp_path / f"linked-{uuid.uuid4().hex}"
+        cache.link(content.decode(), fetch, target)
+        assert target.read_bytes() == content
+    assert cache.bytes <= 2
+    assert not [entry.name for entry in cache.folder.iterdir() if entry.name.startswith(".fetched")]
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [

@@ -112,7 +112,7 @@ class StoreStorage:
     def map(self, name: str, checksum: str | None = None) -> StoredFile:
         if (draft := self._draft(name)) is not None:
             return draft.map(name)
-        return store_cache().map(self._key(name, checksum), lambda file: self.copy_to(name, file))
+        return store_cache().map(self._key(name, checksum), partial(self.copy_to, name))
 
     def keep(self, name: str, checksum: str | None = None) -> None:
         if (draft := self._draft(name)) is not None:
@@ -124,8 +124,7 @@ class StoreStorage:
 
     def lay_beside(self, name: str, files: Mapping[str, str]) -> None:
         for file, checksum in files.items():
-            self.map(file, checksum)
-            store_cache().link(self._key(file, checksum), self._drafts[name] / file)
+            store_cache().link(self._key(file, checksum), partial(self.copy_to, file), self._drafts[name] / file)
 
     def release(self, name: str) -> None:
         if (draft := self._drafts.pop(name, None)) is not None:

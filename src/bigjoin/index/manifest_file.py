@@ -209,8 +209,12 @@ def is_index(path: Place) -> bool:
 
 
 def check_target(path: Place) -> None:
-    """Raise IndexFormatError if a directory holds something other than an index."""
-    if not is_vacant(path) and not is_index(path):
+    """Raise IndexFormatError if a directory holds something other than an index, or nobody can tell."""
+    try:
+        is_ours = is_vacant(path) or is_index(path)
+    except OSError as error:
+        raise UnreadableIndexError(f"the index {path} cannot be read: {reason(error)}") from None
+    if not is_ours:
         raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
 
 

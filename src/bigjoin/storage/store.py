@@ -107,7 +107,8 @@ class StoreStorage:
     def read(self, name: str, first: int = 0, last: int | None = None) -> bytes:
         if (draft := self._draft(name)) is not None:
             return draft.read(name, first, last)
-        return bytes(self._asked(name, lambda fs, path: fs.cat_file(path, start=first, end=last)))
+        begin = first or None  # an empty object has no range of bytes
+        return bytes(self._asked(name, lambda fs, path: fs.cat_file(path, start=begin, end=last)))
 
     def map(self, name: str, checksum: str | None = None) -> StoredFile:
         if (draft := self._draft(name)) is not None:

@@ -125,3 +125,32 @@ def test_killed_builds_leave_a_whole_index_or_none(s3, on_s3, tmp_path):
         assert found in (edges, known)
         assert process.returncode or found == edges
         known = found
+
+
+def test_two_watches_of_one_output_report_every_epoch_once(on_s3, tmp_path):
+    """As when a machine is taken to be gone and replaced, and is not."""
+    index, output = f"{on_s3}/graph.index", f"{on_s3}/out"
+    bj.build_index(EDGES, index)
+    states = written_updates(tmp_path / "updates", EPOCHS)
+    watch = (
+        "watch",
+        "cycle=3-cycle",
+        index,
+        "--updates",
+        tmp_path / "updates",
+        "--output",
+        output,
+        "--strategy",
+        "local",
+        "--once",
+    )
+    for _ in range(20):
+        both = [started(*watch), started(*watch)]
+        ends = [(process.communicate()[1], process.returncode) for process in both]
+        for said, code in ends:
+            assert code in (0, 2), said
+            assert not code or "another process has written the index" in said, said
+        if not any(code for _, code in ends):
+            break
+    check_output(output, states)
+    assert edges_of(bj.Graph.open(index)) == states[-1]

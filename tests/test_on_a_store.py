@@ -22,6 +22,7 @@ from bigjoin.index.manifest_file import TakenIndexError, read_manifest
 from bigjoin.index.writer import building, freeable, vacuum, verify
 from bigjoin.storage import TakenError, place_of, storage_at
 from bigjoin.storage.store_cache import StoreCache, store_cache
+from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.update_files import watch_folder
 from bigjoin.streaming.watched import watchable
 
@@ -105,17 +106,81 @@ def test_two_writers_cannot_both_win(store):
     assert folders == set(read_manifest(url).all_folders) | {entry.folder for entry in read_manifest(url).superseded}
 
 
-def test_a_writer_that_stood_still_for_long_does_not_come_back(store):
+def test_a_writer_that_stood_still_for_long_does_not_come_back(store, monkeypatch):
+    monkeypatch.setattr("bigjoin.storage.store.EARLIER_KEPT", 2)
     storage = storage_at(f"{store}/x")
-    for number in range(3):
+    for number in range(5):
         assert storage.commit("m.json", b"%d" % number, after=number) == number + 1
-    storage.remove("m-00000000000000000001.json")
-    storage.remove("m-00000000000000000002.json")
-    for after in (0, 1, 2):
+    for name in storage.outdated("m.json"):
+        storage.remove(name)
+    assert [name for name in objects(store) if "m-" in name] == [f"x/m-{number:020}.json" for number in (3, 4, 5)]
+    for after in (0, 1, 2, 3, 4):
         with pytest.raises(TakenError):
             storage.commit("m.json", b"late", after=after)
-    assert storage.current("m.json").content == b"2"
-    assert storage.commit("m.json", b"2", after=2) == 3, "the answer to the same commit was lost"
+    assert storage.current("m.json").content == b"4"
+    assert storage.commit("m.json", b"4", after=4) == 5, "the answer to the same commit was lost"
+
+
+def test_a_commit_counts_if_somebody_has_built_on_it_at_once(store, monkeypatch):
+    storage = storage_at(f"{store}/x")
+    newest = type(storage)._newest
+
+    def after_another(self, name):
+        monkeypatch.setattr(type(storage), "_newest", newest)
+        storage_at(f"{store}/x").commit(name, b"theirs", after=1)
+        return newest(self, name)
+
+    monkeypatch.setattr(type(storage), "_newest", after_another)
+    assert storage.commit("m.json", b"mine", after=0) == 1
+    assert storage.current("m.json").content == b"theirs"
+    assert storage.read("m-00000000000000000001.json") == b"mine"
+
+
+def test_a_monitor_goes_on_with_its_own_version(store, monkeypatch):
+    """Somebody commits the next epoch before the one who has committed this one opens the index again."""
+    url = f"{store}/graph.index"
+    bj.build_index(EDGES, url)
+    graph = bj.Graph.open(url)
+    graph.apply([{"src": 2, "dst": 4, "op": "+"}], "3-cycle")
+    commit = type(graph.index.storage).commit
+
+    def then_another(self, *given, **named):
+        number = commit(self, *given, **named)
+        monkeypatch.setattr(type(self), "commit", commit)
+        other = bj.Graph.open(url)
+        assert other.index.epoch == 2
+        other.apply([{"src": 4, "dst": 2, "op": "+"}])
+        return number
+
+    monkeypatch.setattr(type(graph.index.storage), "commit", then_another)
+    epoch = graph.apply([{"src": 4, "dst": 3, "op": "+"}], "3-cycle")
+    edges = [*EDGES, (2, 4), (4, 3)]
+    assert (epoch.number, epoch.count) == (2, triangles(edges))
+    with suppress(TakenIndexError):
+        graph.apply([{"src": 7, "dst": 8, "op": "+"}], "3-cycle")
+    epoch = graph.apply([{"src": 3, "dst": 2, "op": "+"}], "3-cycle")
+    assert epoch.count == triangles([*edges, (4, 2), (3, 2)])
+
+
+def test_nothing_is_removed_while_nobody_can_tell_what_was_committed(store, monkeypatch):
+    """The store creates the manifest, and then does not answer any more."""
+    url = f"{store}/graph.index"
+    storage = type(storage_at(url))
+
+    def commit_and_fail(self, *given, **named):
+        commit(self, *given, **named)
+        lost.setattr(storage, "current", fail)
+        raise OSError(5, "connection lost")
+
+    def fail(*_):
+        raise OSError(5, "connection lost")
+
+    commit = storage.commit
+    with monkeypatch.context() as lost:
+        lost.setattr(storage, "commit", commit_and_fail)
+        with pytest.raises(OutputError, match="cannot be written: connection lost"):
+            bj.build_index(EDGES, url)
+    assert bj.Graph.open(url).count("3-cycle", strategy="local") == triangles(EDGES)
 
 
 def test_an_epoch_goes_on_after_somebody_compacts(store, monkeypatch):
@@ -225,6 +290,42 @@ def test_what_a_killed_watch_has_left_is_finished(store, tmp_path, monkeypatch):
     assert triangles(EDGES) + sum(whole.table()["change"].to_pylist()) == triangles(states[-1])
 
 
+def test_a_watch_leaves_alone_what_another_one_has_staged(store, tmp_path, monkeypatch):
+    """A second watch of the same output starts while the first is about to commit: what that commits is there."""
+    url, output = f"{store}/graph.index", f"{store}/out"
+    bj.build_index(EDGES, url)
+    states = files_of_updates(tmp_path / "updates", 5, 4)
+    commit = Monitor._commit
+
+    def started_meanwhile(self, *given):
+        monkeypatch.setattr(Monitor, "_commit", commit)
+        run = {"strategy": "local", "workers": None, "batch_size": None}
+        other = monitor_of(bj.Graph.open(url), watchable({"cycle": "3-cycle"}, {}, listing=True), run, output=place_of(output))
+        with other.writing():
+            pass
+        return commit(self, *given)
+
+    monkeypatch.setattr(Monitor, "_commit", started_meanwhile)
+    watch(url, output, tmp_path / "updates")
+    whole = bj.read_output(output)
+    assert whole.epochs == [1, 2, 3, 4]
+    assert triangles(EDGES) + sum(whole.table()["change"].to_pylist()) == triangles(states[-1])
+    assert not [name for name in objects(store) if "_staging" in name]
+
+
+def test_what_nobody_commits_is_removed_when_it_is_old(store, tmp_path, monkeypatch):
+    url, output = f"{store}/graph.index", f"{store}/out"
+    bj.build_index(EDGES, url)
+    files_of_updates(tmp_path / "updates", 5, 1)
+    watch(url, output, tmp_path / "updates")
+    storage_at(output).publish("_staging/0123456789ab/cycle/epoch=2/part-0.parquet", b"")
+    watch(url, output, tmp_path / "updates")
+    assert [name for name in objects(store) if "_staging" in name]
+    monkeypatch.setattr("bigjoin.streaming.output.ABANDONED_SECONDS", -1.0)
+    watch(url, output, tmp_path / "updates")
+    assert not [name for name in objects(store) if "_staging" in name]
+
+
 def test_local_outputs_are_read_alike(tmp_path):
     bj.build_index(EDGES, tmp_path / "index")
     states = files_of_updates(tmp_path / "updates", 3, 3)
@@ -300,6 +401,29 @@ def test_the_cache_makes_room_for_what_is_new(tmp_path):
     assert cache.fetched == 120
     cache.map("b", content(60))
     assert cache.fetched == 120
+
+
+def test_using_a_copy_does_not_change_it(tmp_path):
+    """What was verified is known by the status of its file."""
+    cache = StoreCache(tmp_path, 100)
+    fetch = lambda file: file.write_bytes(b"x")  # noqa: E731
+    known = cache.map("a", fetch).status
+    assert cache.map("a", fetch).status == known
+
+
+def test_a_copy_that_makes_room_at_once_is_used(tmp_path):
+    """Two files where one has room, used by turns and linked."""
+    cache = StoreCache(tmp_path / "cache", 1)
+    cache.folder.mkdir()
+    for content in (b"aa", b"bb", b"aa"):
+        fetch = lambda file, content=content: file.write_bytes(content)  # noqa: E731
+        assert bytes(cache.map(content.decode(), fetch).content) == content
+        cache.map("other", lambda file: file.write_bytes(b"cc"))
+        target = tmp_path / f"linked-{uuid.uuid4().hex}"
+        cache.link(content.decode(), fetch, target)
+        assert target.read_bytes() == content
+    assert cache.bytes <= 2
+    assert not [entry.name for entry in cache.folder.iterdir() if entry.name.startswith(".fetched")]
 
 
 @pytest.mark.parametrize(

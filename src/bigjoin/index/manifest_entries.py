@@ -39,6 +39,7 @@ CodeType: TypeAlias = Annotated[str, matching("uint32|uint64", "uint32 or uint64
 FileName: TypeAlias = Annotated[str, matching(rf"(?!.*\.\.){_BUILD}/[A-Za-z0-9_][A-Za-z0-9_. -]*", "a file of a build")]
 BuildFolder: TypeAlias = Annotated[str, matching(_BUILD, "the folder of a build")]
 EpochFolder: TypeAlias = Annotated[str, matching("([A-Za-z_0-9][A-Za-z0-9_-]*/)?epoch=[0-9]+", "the folder of an epoch")]
+StagingFolder: TypeAlias = Annotated[str, matching("[0-9a-f]{12}", "the folder of a watch")]
 RelationName: TypeAlias = Annotated[str, matching(RELATION_NAME.pattern, "the name of a relation")]
 CountsLine: TypeAlias = Mapping[str, BigInt | Mapping[str, Mapping[str, BigInt]]]
 """A line of a watch's counts: figures by name and, if several queries are watched, figures by name for each of `queries`."""
@@ -280,6 +281,8 @@ class PublicationEntry:
     """The identity of the output folder; in format version 2, its path."""
     folders: tuple[EpochFolder, ...]
     line: CountsLine
+    staged: StagingFolder | None = None
+    """On a store, where two watches may stage the same epoch, the folder of the one that has committed it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,10 @@ OLDEST_VERSION = 2
 LOCK = ".lock"
 
 
+class UnreadableIndexError(IndexFormatError):
+    """The manifest of an index cannot be read now; it may be whole, and name anything."""
+
+
 class TakenIndexError(IndexFormatError, OutputError):
     """Another process has committed a version of an index that this one was to be the next of."""
 
@@ -44,7 +48,7 @@ def manifest_without_log(path: Place) -> Manifest:
     try:
         current = _current(path)
     except OSError as error:
-        raise IndexFormatError(f"the index {path} cannot be read: {reason(error)}") from None
+        raise UnreadableIndexError(f"the index {path} cannot be read: {reason(error)}") from None
     manifest = _parsed(path, MANIFEST, current.content)
     return replace(manifest, number=current.number) if current.number else manifest
 
@@ -160,16 +164,17 @@ def commit_publications(path: Place, publications: tuple[PublicationEntry, ...])
     log.write()
 
 
-def replace_manifest(path: Place, manifest: Manifest) -> None:
-    """Make a manifest, with a checksum of itself, the one of its directory: this is a commit."""
+def replace_manifest(path: Place, manifest: Manifest) -> Manifest:
+    """Make a manifest, with a checksum of itself, the one of its directory: this is a commit. Return it with its number."""
     version = FORMAT_VERSION if manifest.keep_epochs or manifest.kept else PLAIN_VERSION
     content = to_json(replace(manifest, version=version, number=None))
-    _manifest(content)  # nothing is committed that could not be opened
+    read_back = _manifest(content)  # nothing is committed that could not be opened
     envelope = {"format": FORMAT, **content, "sha256": _digest(content)}
     try:
-        storage_at(path).commit(MANIFEST, json.dumps(envelope, indent=1).encode(), after=manifest.number or 0)
+        number = storage_at(path).commit(MANIFEST, json.dumps(envelope, indent=1).encode(), after=manifest.number or 0)
     except TakenError:
         raise TakenIndexError(f"another process has written the index {path} meanwhile: open it again") from None
+    return replace(read_back, number=number or None)
 
 
 def _manifest(content: dict[str, Any]) -> Manifest:
@@ -204,8 +209,12 @@ def is_index(path: Place) -> bool:
 
 
 def check_target(path: Place) -> None:
-    """Raise IndexFormatError if a directory holds something other than an index."""
-    if not is_vacant(path) and not is_index(path):
+    """Raise IndexFormatError if a directory holds something other than an index, or nobody can tell."""
+    try:
+        is_ours = is_vacant(path) or is_index(path)
+    except OSError as error:
+        raise UnreadableIndexError(f"the index {path} cannot be read: {reason(error)}") from None
+    if not is_ours:
         raise IndexFormatError(f"{path} exists and is not an index; choose a new directory, or empty this one")
 
 

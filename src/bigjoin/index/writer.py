@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -23,6 +23,7 @@ from bigjoin.index.manifest_file import (
     LOCK,
     MANIFEST,
     STEM,
+    UnreadableIndexError,
     check_target,
     current_number,
     manifest_without_log,
@@ -40,8 +41,6 @@ RETENTION_SECONDS = 3600.0
 """How long a superseded version stays for those who still read it."""
 ABANDONED_SECONDS = 86_400.0
 """On a store, where nobody holds a lock, a build that was not committed for so long is taken to be abandoned."""
-EARLIER_MANIFESTS = 64
-"""How many earlier manifests a store keeps, for readers who have just found out which is the last."""
 
 
 class Writer:
@@ -94,10 +93,10 @@ class Writer:
             log=log,
             kept=earlier,
         )
-        replace_manifest(self.path, replace(committed, superseded=self._superseded(committed, retention)))
+        committed = replace_manifest(self.path, replace(committed, superseded=self._superseded(committed, retention)))
         if name not in committed.all_folders:
             self.storage.remove(name)
-        index = Index.open(self.path, verify=verified)
+        index = Index.of(self.path, committed, verify=verified)  # on a store, somebody may have written a later one by now
         if verified:
             note_sealed(index, sealed)
         return index
@@ -162,8 +161,11 @@ def building(path: Place) -> Iterator[Writer]:
         writer = Writer(path)
         yield writer
     except BaseException as error:
-        if writer is not None and writer.folder.name not in _folders(path):  # an interrupt may come just after the commit
-            writer.storage.remove(writer.folder.name)
+        if writer is not None:
+            with suppress(IndexFormatError, OSError):  # if nobody can tell what was committed, nothing is removed
+                if writer.folder.name not in _folders(path):  # an interrupt may come just after the commit
+                    writer.storage.remove(writer.folder.name)
+            writer.storage.release(writer.folder.name)
         if isinstance(error, OSError):
             raise OutputError(f"the index {path} cannot be written: {reason(error)}") from error
         raise
@@ -218,7 +220,7 @@ def _not_needed(path: Place, retention: float, last: int | None = None) -> list[
     kept_until = _folders(path, retention, last)
     if not kept_until and storage.exists(MANIFEST):
         return []  # the manifest cannot be read, so nobody knows what it needs
-    found = [*storage.earlier(MANIFEST)[:-EARLIER_MANIFESTS]]
+    found = [*storage.outdated(MANIFEST)]
     for name, status in storage.list().items():
         is_draft = name.startswith((f".{MANIFEST}.", f".{STEM}-")) and status.kind != "folder"
         if is_draft or (is_build(name) and kept_until.get(name, 0.0) <= now):
@@ -238,10 +240,12 @@ def _folders(path: Place, retention: float = RETENTION_SECONDS, last: int | None
 
 
 def _current(path: Place) -> Manifest | None:
-    """Return the manifest that names all folders in use, if it can be read: a log adds none."""
+    """Return the manifest that names all folders in use: a log adds none; None if there is no manifest, or it is damaged."""
     try:
         return manifest_without_log(path)
-    except (IndexFormatError, OSError):
+    except UnreadableIndexError:
+        raise
+    except IndexFormatError:
         return None
 
 

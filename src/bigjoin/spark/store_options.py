@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bigjoin.errors import SourceError
+from bigjoin.errors import SourceError, warn_of_reading
 from bigjoin.index.manifest_file import is_index
 from bigjoin.paths import is_remote
 from bigjoin.spark.session import active_session
@@ -42,9 +42,10 @@ def index_at(source: object, options: Mapping[str, Any] | None = None, spark: Sp
         try:
             place = place_with_options(source, options, spark)
             return place if is_index(place) else None
-        except SourceError:
+        except SourceError as error:
             if options is not None:
                 raise
+            warn_of_reading(f"{error}; so it is left to Spark, as if it were no index")
             return None
     if isinstance(source, str | Path):
         return Path(source) if is_index(Path(source)) else None

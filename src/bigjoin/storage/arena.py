@@ -75,7 +75,11 @@ def _mapped(array: NDArray[Any]) -> NDArray[Any] | None:
     address = libc.mmap(None, room, rights, private | mmap.MAP_ANONYMOUS, -1, 0)
     if address == _FAILED:
         return None
-    descriptor = os.open(str(file.filename), os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(str(file.filename), os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:  # it was removed from the cache since it was mapped
+        libc.munmap(address, room)
+        return None
     try:
         if libc.mmap(address, size, rights, private | _FIXED, descriptor, 0) == _FAILED:
             libc.munmap(address, room)

@@ -123,6 +123,9 @@ class Storage(Protocol):
     def publish(self, name: str, content: bytes) -> None:
         """Replace a file in one step and durably: readers see the whole old content or the whole new one."""
 
+    def create(self, name: str, content: bytes) -> None:
+        """Create a file in one step and durably; raise FileExistsError if the name is taken."""
+
     def current(self, name: str) -> Current:
         """Return the newest content that was committed under a name; raise FileNotFoundError if there is none."""
 
@@ -132,8 +135,8 @@ class Storage(Protocol):
         Raise TakenError if another content is next already. Where locks keep writers apart, numbers stay 0.
         """
 
-    def earlier(self, name: str) -> Sequence[str]:
-        """Return the names of earlier contents of a name that was committed, the oldest first."""
+    def outdated(self, name: str) -> Sequence[str]:
+        """Return the names of earlier contents of a name that was committed which nobody reads any more, the oldest first."""
 
     def age(self, name: str) -> float:
         """Return the seconds since a file, or the youngest one in a folder, was written."""

@@ -128,6 +128,11 @@ class LocalStorage:
         (self.root / draft).replace(self.root / name)
         self.sync()
 
+    def create(self, name: str, content: bytes) -> None:
+        if self.exists(name):  # locks keep writers apart
+            raise FileExistsError(errno.EEXIST, "it exists", self.address(name))
+        self.publish(name, content)
+
     def current(self, name: str) -> Current:
         return Current(self.read(name), 0)
 
@@ -136,7 +141,7 @@ class LocalStorage:
         self.publish(name, content)
         return 0
 
-    def earlier(self, name: str) -> Sequence[str]:
+    def outdated(self, name: str) -> Sequence[str]:
         del name  # was replaced
         return []
 

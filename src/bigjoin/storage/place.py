@@ -59,9 +59,16 @@ def place_of(given: str | Place, options: Mapping[str, Any] | None = None) -> Pl
 
 def place_like(given: str | Place, other: Place) -> Place:
     """Return a place, opened with the options of another one if both are on the same kind of store."""
-    if isinstance(given, str) and is_on_store(other) and given.startswith(f"{cast('Any', other).protocol}://"):
-        return place_of(given, cast("Any", other).storage_options)
+    if isinstance(given, str) and is_on_store(other) and is_remote(given):
+        opened: Any = other
+        if _client_of(given.partition(":")[0]) == _client_of(opened.protocol):
+            return place_of(given, opened.storage_options)
     return place_of(given)
+
+
+def _client_of(scheme: str) -> str:
+    """Return what opens a kind of URL: s3:// and s3a:// are the same store."""
+    return _EXTRAS.get(scheme, scheme)
 
 
 def remove_folder(place: Place) -> None:

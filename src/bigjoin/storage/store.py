@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import errno
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -30,10 +31,15 @@ from bigjoin.storage.store_cache import store_cache
 
 NUMBER_DIGITS = 20
 """The digits of a number in a name: with leading zeros, so that names sort like numbers."""
+EARLIER_KEPT = 64
+"""How many earlier contents of a name are kept, for readers who have just found out which is the last."""
 _CREATES_EXCLUSIVELY = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
 """Stores that create an object only if there is none of that name."""
 _RENAMES_EXCLUSIVELY = ("hdfs_native",)
 """Clients that refuse to rename onto a name that is taken; those of other file systems replace what is there, or do nothing."""
+_TIMES = ("LastModified", "last_modified", "mtime", "created", "modification_time")
+"""What clients call the time at which a file was written: a datetime, or seconds since 1970, or for HDFS milliseconds."""
+_MILLISECONDS = "modification_time"
 PIECE_BYTES = 1 << 22
 """Large objects are fetched in pieces of this size, which is several times as fast as one after another."""
 PIECES_AT_ONCE = 16
@@ -101,12 +107,13 @@ class StoreStorage:
     def read(self, name: str, first: int = 0, last: int | None = None) -> bytes:
         if (draft := self._draft(name)) is not None:
             return draft.read(name, first, last)
-        return bytes(self._asked(name, lambda fs, path: fs.cat_file(path, start=first, end=last)))
+        begin = first or None  # an empty object has no range of bytes
+        return bytes(self._asked(name, lambda fs, path: fs.cat_file(path, start=begin, end=last)))
 
     def map(self, name: str, checksum: str | None = None) -> StoredFile:
         if (draft := self._draft(name)) is not None:
             return draft.map(name)
-        return store_cache().map(self._key(name, checksum), lambda file: self.copy_to(name, file))
+        return store_cache().map(self._key(name, checksum), partial(self.copy_to, name))
 
     def keep(self, name: str, checksum: str | None = None) -> None:
         if (draft := self._draft(name)) is not None:
@@ -118,8 +125,7 @@ class StoreStorage:
 
     def lay_beside(self, name: str, files: Mapping[str, str]) -> None:
         for file, checksum in files.items():
-            self.map(file, checksum)
-            store_cache().link(self._key(file, checksum), self._drafts[name] / file)
+            store_cache().link(self._key(file, checksum), partial(self.copy_to, file), self._drafts[name] / file)
 
     def release(self, name: str) -> None:
         if (draft := self._drafts.pop(name, None)) is not None:
@@ -155,7 +161,29 @@ class StoreStorage:
         self._put.add(name)
 
     def publish(self, name: str, content: bytes) -> None:
-        self._asked(name, lambda fs, path: fs.pipe_file(path, content))
+        if self._client not in _RENAMES_EXCLUSIVELY:
+            self._asked(name, lambda fs, path: fs.pipe_file(path, content))
+            return
+        with self._written_aside(name, content) as aside:  # there, a file can be seen while it is written
+            self._asked(name, lambda fs, path: fs.mv(aside, path, overwrite=True))
+
+    def create(self, name: str, content: bytes) -> None:
+        protocol, client = self._opened.protocol, self._client
+        try:
+            if protocol in _CREATES_EXCLUSIVELY:
+                self._asked(name, lambda fs, path: fs.pipe_file(path, content, mode="create"))
+            elif client in _RENAMES_EXCLUSIVELY:
+                with self._written_aside(name, content) as aside:
+                    self._asked(name, lambda fs, path: fs.mv(aside, path))
+            else:
+                raise OutputError(
+                    f"{self.address(name)} cannot be written: {protocol}:// through {client} does not tell whether another "
+                    'writer was first; use S3, Google or Azure storage, or HDFS by pip install "bigjoin[hdfs]"'
+                )
+        except OSError as error:  # stores have several ways to say that a name is taken
+            if isinstance(error, FileExistsError) or not self.exists(name):
+                raise
+            raise FileExistsError(errno.EEXIST, "it exists", self.address(name)) from None
 
     def current(self, name: str) -> Current:
         for _ in range(2):  # the object may be gone by the time it is read, with newer ones in its place
@@ -169,19 +197,18 @@ class StoreStorage:
         number = after + 1
         numbered = _numbered(name, number)
         try:
-            self._create(numbered, content)
+            self.create(numbered, content)
         except FileExistsError:
             if self.read(numbered) != content:  # if it is ours, the answer to an earlier attempt was lost
                 raise TakenError from None
         newest = self._newest(name)
-        if newest is not None and newest[0] > number:  # it was removed long ago, so nobody else found the name taken
+        if newest is not None and newest[0] > number + EARLIER_KEPT:  # that number was free as its content was removed
             self.remove(numbered)
             raise TakenError
         return number
 
-    def earlier(self, name: str) -> Sequence[str]:
-        """Return the names of all contents but the current one, the oldest first."""
-        return [found for _, found in self._all(name)][:-1]
+    def outdated(self, name: str) -> Sequence[str]:
+        return [found for _, found in self._all(name)][: -1 - EARLIER_KEPT]
 
     def write_from(self, name: str, position: int, content: bytes, *, sync: bool = True) -> None:
         if (draft := self._draft(name)) is not None:
@@ -193,7 +220,12 @@ class StoreStorage:
     def move(self, name: str, target: str) -> None:
         self.sync(name)
         for found in self._files(name):
-            self._asked(target + found.removeprefix(self._path(name)), partial(_copy, found))
+            moved = target + found.removeprefix(self._path(name))
+            with suppress(FileNotFoundError):  # another process moves the same, and was quicker
+                if self._client in _RENAMES_EXCLUSIVELY:
+                    self._rename(found, moved)
+                else:
+                    self._asked(moved, partial(_copy, found))
         self.remove(name)
 
     def adopt(self, name: str, source: Storage, source_name: str) -> None:
@@ -208,9 +240,7 @@ class StoreStorage:
         """Return the seconds since a file, or the youngest one in a folder, was written."""
         with suppress(FileNotFoundError):
             found = self._asked(name, lambda fs, path: fs.find(path, detail=True)).values()
-            times = [one.get(key) for one in found for key in ("LastModified", "last_modified", "created", "mtime")]
-            ages = [(datetime.now(UTC) - one).total_seconds() for one in times if isinstance(one, datetime)]
-            return min(ages, default=0.0)
+            return min((time.time() - _written_at(one) for one in found), default=0.0)
         return 0.0
 
     def remove(self, name: str) -> int:
@@ -249,32 +279,28 @@ class StoreStorage:
         found = self._all(name) if "." in name else []
         return found[-1] if found else None
 
-    def _create(self, name: str, content: bytes) -> None:
-        """Create an object; raise FileExistsError if there is one."""
-        protocol, client = self._opened.protocol, type(self._opened.fs).__module__.partition(".")[0]
+    @contextmanager
+    def _written_aside(self, name: str, content: bytes) -> Iterator[str]:
+        """Give the path of a hidden file with a content, in the folder of a name; it is removed if it is still there."""
+        folder, _, file = name.rpartition("/")
+        aside = f"{folder}/.{file}.{uuid.uuid4().hex}".lstrip("/")
         try:
-            if protocol in _CREATES_EXCLUSIVELY:
-                self._asked(name, lambda fs, path: fs.pipe_file(path, content, mode="create"))
-            elif client in _RENAMES_EXCLUSIVELY:
-                self._create_by_renaming(name, content)
-            else:
-                raise OutputError(
-                    f"{self.address(name)} cannot be written: {protocol}:// through {client} does not tell whether another "
-                    'writer was first; use S3, Google or Azure storage, or HDFS by pip install "bigjoin[hdfs]"'
-                )
-        except OSError as error:  # stores have several ways to say that a name is taken
-            if isinstance(error, FileExistsError) or not self.exists(name):
-                raise
-            raise FileExistsError(errno.EEXIST, "it exists", self.address(name)) from None
-
-    def _create_by_renaming(self, name: str, content: bytes) -> None:
-        aside = f".{name}.{uuid.uuid4().hex}"
-        self.publish(aside, content)
-        try:
-            self._asked(name, lambda fs, path: fs.mv(self._path(aside), path))
+            self._asked(aside, lambda fs, path: fs.pipe_file(path, content))
+            yield self._path(aside)
         finally:
             with suppress(OSError):
                 self._asked(aside, lambda fs, path: fs.rm_file(path))
+
+    def _rename(self, path: str, target: str) -> None:
+        """Give a file its name in another folder, unless a process that does the same has done it."""
+        self._asked(target.rpartition("/")[0], lambda fs, folder: fs.makedirs(folder, exist_ok=True))
+        with suppress(FileExistsError):
+            self._asked(target, lambda fs, moved: fs.mv(path, moved))
+
+    @property
+    def _client(self) -> str:
+        """The package that opens the store."""
+        return type(self._opened.fs).__module__.partition(".")[0]
 
     def _files(self, name: str) -> Sequence[str]:
         with suppress(FileNotFoundError):
@@ -306,6 +332,16 @@ def _copy(path: str, fs: Any, target: str) -> None:
     fs.copy(path, target)
 
 
+def _written_at(entry: Mapping[str, Any]) -> float:
+    """Return when a file was written, in seconds since 1970; now, if its store does not say."""
+    for name in _TIMES:
+        if isinstance(told := entry.get(name), datetime):
+            return told.timestamp()
+        if isinstance(told, int | float):
+            return told / 1000 if name == _MILLISECONDS else told
+    return time.time()
+
+
 def _numbered(name: str, number: int) -> str:
     stem, _, suffix = name.rpartition(".")
     return f"{stem}-{number:0{NUMBER_DIGITS}}.{suffix}"
@@ -313,6 +349,6 @@ def _numbered(name: str, number: int) -> str:
 
 def _status(entry: Mapping[str, Any]) -> FileStatus:
     kind = "folder" if entry["type"] == "directory" else "file"
-    told = [entry.get(name) for name in ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "created")]
+    told = [entry.get(name) for name in ("name", "ETag", "etag", "generation", *_TIMES)]
     version = xxhash.xxh3_64_intdigest(repr(told).encode())
     return FileStatus(kind, int(entry.get("size") or 0), (int(entry.get("size") or 0), version))  # type: ignore[arg-type]

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from bigjoin.errors import OutputError, SourceError
 from bigjoin.private import made_private, private_folder
@@ -24,8 +26,14 @@ CACHE_VARIABLE = "BIGJOIN_CACHE"
 """The folder of the cache, which only its user may be able to write to."""
 BYTES_VARIABLE = "BIGJOIN_CACHE_BYTES"
 """How many bytes the cache may have."""
+USE_SECONDS = 3600.0
+"""How exactly the cache knows when a file was used."""
+ASIDE = ".fetched-"
 SHARE_OF_DISK = 4
 """Without a limit, the cache has at most the size of its disk, divided by this."""
+
+
+_T = TypeVar("_T")
 
 
 class StoreCache:
@@ -37,25 +45,41 @@ class StoreCache:
 
     def map(self, key: str, fetch: Callable[[Path], None]) -> StoredFile:
         """Return the file of a key, mapped; `fetch` copies it to a path if it is not here."""
-        storage, name = LocalStorage(self.folder), _name(key)
-        while True:
-            with suppress(FileNotFoundError):
-                found = storage.map(name)
-                with suppress(OSError):
-                    os.utime(self.folder / name)
-                return found
-            with (self.folder / f".lock-{name[:2]}").open("wb") as lock:
-                if not take_lock(lock.fileno(), waits=True):
-                    continue
-                if not (self.folder / name).exists():
-                    aside = self.folder / f".{uuid.uuid4().hex}"
-                    try:
-                        fetch(aside)
-                        self.fetched += aside.stat().st_size
-                        self._make_room(aside.stat().st_size)
-                        aside.replace(self.folder / name)
-                    finally:
-                        aside.unlink(missing_ok=True)
+        return self._used(key, fetch, LocalStorage(self.folder).map)
+
+    def link(self, key: str, fetch: Callable[[Path], None], target: Path) -> None:
+        """Give the file of a key another name."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            self._used(key, fetch, lambda name: _link(self.folder / name, target))
+
+    def _used(self, key: str, fetch: Callable[[Path], None], use: Callable[[str], _T]) -> _T:
+        """Return what becomes of the file of a key, used by its name in the folder; others may make room at any moment."""
+        name = _name(key)
+        with suppress(FileNotFoundError):
+            found = use(name)
+            self._note_use(name)
+            return found
+        with (self.folder / f".lock-{name[:2]}").open("wb") as lock:
+            while not take_lock(lock.fileno(), waits=True):
+                pass
+            aside = self.folder / f"{ASIDE}{name[:2]}"  # the same for whoever has the lock, so that a kill leaves few
+            while True:
+                with suppress(FileNotFoundError):
+                    return use(name)
+                try:
+                    fetch(aside)
+                    self.fetched += aside.stat().st_size
+                    self._make_room(aside.stat().st_size)
+                    aside.replace(self.folder / name)
+                finally:
+                    aside.unlink(missing_ok=True)
+
+    def _note_use(self, name: str) -> None:
+        """Note that a file is in use; not each time, as what changes its status makes others verify it again."""
+        with suppress(OSError):
+            if time.time() - (self.folder / name).stat().st_mtime > USE_SECONDS:
+                os.utime(self.folder / name)
 
     def adopt(self, key: str, file: Path) -> None:
         """Take over a file that this process has written, so that it need not be fetched."""
@@ -63,19 +87,10 @@ class StoreCache:
             self._make_room(file.stat().st_size)
             aside = self.folder / f".{uuid.uuid4().hex}"
             try:
-                os.link(file, aside)
-            except OSError:
-                shutil.copyfile(file, aside)
-            aside.replace(self.folder / _name(key))
-
-    def link(self, key: str, target: Path) -> None:
-        """Give a file that is here another name."""
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            try:
-                os.link(self.folder / _name(key), target)
-            except OSError:  # another file system
-                shutil.copyfile(self.folder / _name(key), target)
+                _link(file, aside)
+                aside.replace(self.folder / _name(key))
+            finally:
+                aside.unlink(missing_ok=True)
 
     @property
     def bytes(self) -> int:
@@ -120,6 +135,16 @@ def _cache(place: str, limit: str) -> StoreCache:
     if limit and not limit.isdecimal():
         raise SourceError(f"{BYTES_VARIABLE} is {limit!r}: it has to be a number of bytes")
     return StoreCache(folder, int(limit) if limit else shutil.disk_usage(folder).total // SHARE_OF_DISK)
+
+
+def _link(file: Path, target: Path) -> None:
+    """Give a file another name, or copy it to another file system."""
+    try:
+        os.link(file, target)
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError:
+        shutil.copyfile(file, target)
 
 
 def _name(key: str) -> str:

@@ -1,7 +1,9 @@
 """The folder that signed matches are written to, in which a reader sees only whole committed epochs.
 
 The files of an epoch are staged aside (`_staging`). The commit of the index names them; then their folder is renamed, and a
-line with the counts is added. If a process is killed in between, that is done when the folder is named again. An index knows
+line with the counts is added. If a process is killed in between, that is done when the folder is named again. On a store, where
+no lock keeps two watches apart, each stages in a folder of its own, so that none takes what another one is about to commit. An
+index knows
 its outputs by the identity in each folder (`_bigjoin.json`, see `output_entry.py`), not by path: anybody could write a path
 into a manifest.
 """
@@ -21,6 +23,7 @@ import pyarrow as pa
 from bigjoin.errors import IndexFormatError, OutputError, reason
 from bigjoin.index.manifest_entries import CountsLine, Manifest, PublicationEntry
 from bigjoin.index.typed_json import WrongFieldError, to_json
+from bigjoin.index.writer import ABANDONED_SECONDS
 from bigjoin.storage import Place, Storage, storage_at
 from bigjoin.storage.arrays import write_parquet
 from bigjoin.streaming.output_entry import OutputEntry, ToReport, folders_of, read_entry, with_spans
@@ -45,6 +48,8 @@ class WatchOutput:
         self.entry = self._claim(origin)
         self.identity = str(self.entry.identity)
         self.folders = folders_of(self.queries, self.entry, self.path)
+        self._mine = uuid.uuid4().hex[:12] if self.storage.is_store else None
+        self._staging = _staging(self._mine)
 
     def _claim(self, origin: str) -> OutputEntry:
         """Make the folder the output of an index, or refuse if it is not; return what it says about itself."""
@@ -58,7 +63,8 @@ class WatchOutput:
             if not self.storage.exists(ABOUT):
                 if any(not name.startswith(("_", ".")) for name in self.storage.list()):
                     raise OutputError(f"{self.path} is not empty, and not the output of a watch: choose a new folder")
-                self._describe(mine)
+                with suppress(FileExistsError):  # on a store, another watch begins at the same time
+                    self.storage.create(ABOUT, _description(mine))
             known = read_entry(self.storage.read(ABOUT))
         except OSError as error:
             raise OutputError(f"the output folder {self.path} cannot be written: {reason(error)}") from None
@@ -100,13 +106,13 @@ class WatchOutput:
         return max((int(name[6:]) for name in names if re.fullmatch(r"epoch=\d+", name)), default=0)
 
     def _describe(self, entry: OutputEntry) -> None:
-        self.storage.publish(ABOUT, json.dumps(to_json(entry), indent=1).encode())
+        self.storage.publish(ABOUT, _description(entry))
 
     def owns(self, entry: PublicationEntry) -> bool:
         """Tell whether a publication belongs here: by identity, or in older indices by path or by what is staged."""
         if not entry.output.startswith("/"):
             return entry.output == self.identity
-        staged = any(self.storage.is_folder(f"{STAGING}/{folder}") for folder in entry.folders)
+        staged = any(self.storage.is_folder(f"{self._staging}/{folder}") for folder in entry.folders)
         return staged or (isinstance(self.path, Path) and Path(entry.output).resolve() == self.path.resolve())
 
     def others(self, manifest: Manifest) -> tuple[PublicationEntry, ...]:
@@ -131,22 +137,22 @@ class WatchOutput:
         if self.storage.exists(STAGING) and not self.storage.is_folder(STAGING):
             raise OutputError(f"{self.path / STAGING} is a link: matches are staged inside the output folder; remove it")
         if alone:
-            self.clear()
+            self.storage.remove(self._staging)
         for name in self.queries:
-            self.storage.remove(f"{STAGING}/{self.folder(name, epoch)}")
+            self.storage.remove(f"{self._staging}/{self.folder(name, epoch)}")
         with self._writing():
             return {name: self._staged(self.folder(name, epoch)) for name in self.queries}
 
     def _staged(self, folder: str) -> Place:
         """Return where the files of a staged folder are written: on a store, tasks put them there themselves."""
-        name = f"{STAGING}/{folder}"
+        name = f"{self._staging}/{folder}"
         return self.path / name if self.storage.is_store else self.storage.create_folder(name)
 
     def stage_bad_rows(self, epoch: int, rows: pa.Table) -> tuple[str, Place]:
         """Write the bad rows of an epoch beside its staged matches; return the name of their folder, and where it is now."""
         name = f"{QUARANTINE}/epoch={epoch}"
         with self._writing():
-            self.storage.remove(f"{STAGING}/{name}")
+            self.storage.remove(f"{self._staging}/{name}")
             folder = self._staged(name)
             write_parquet(rows, folder / "part-0.parquet")
         return name, folder
@@ -169,25 +175,31 @@ class WatchOutput:
 
     def publication(self, epoch: int, line: CountsLine) -> PublicationEntry:
         """Return the manifest's entry of an epoch's output, from which it can be finished."""
-        return PublicationEntry(self.identity, tuple(self.folder(name, epoch) for name in self.queries), line)
+        return PublicationEntry(self.identity, tuple(self.folder(name, epoch) for name in self.queries), line, self._mine)
 
     def publish(self, entry: PublicationEntry) -> None:
         """Finish the output of a committed epoch where that is still to be done: rename its folders, and add its line."""
-        changed = {""}
+        changed, staging = {""}, _staging(entry.staged)
         with self._writing():
             for folder in entry.folders:
-                staged = f"{STAGING}/{folder}"
+                staged = f"{staging}/{folder}"
                 begun = self.storage.exists(folder) and not self.storage.is_store  # there, files are moved one by one
                 if self.storage.is_folder(staged) and not begun:
                     self.storage.move(staged, folder)
                     changed.add(folder.rpartition("/")[0])
+            if self.storage.is_store:
+                self.storage.remove(staging)
             _add_line(self.storage, entry.line)
             for folder in () if self.storage.is_store else changed:
                 self.storage.sync(folder)
 
     def clear(self) -> None:
-        """Remove matches that were staged and not committed."""
-        self.storage.remove(STAGING)
+        """Remove matches that were staged and not committed: on a store, where somebody may be about to, once they are old."""
+        for name in self.storage.list(STAGING) if self.storage.is_store else ():
+            if self.storage.age(f"{STAGING}/{name}") >= ABANDONED_SECONDS:
+                self.storage.remove(f"{STAGING}/{name}")
+        if not self.storage.is_store:
+            self.storage.remove(STAGING)
 
     def folder(self, name: str, epoch: int) -> str:
         """Return the folder of a query's matches in an epoch, relative to the output's."""
@@ -197,6 +209,15 @@ class WatchOutput:
     def is_plain(self) -> bool:
         """Whether its figures are those of a single query that nobody has named."""
         return list(self.folders.values()) == [""]
+
+
+def _staging(watch: str | None) -> str:
+    """Return the folder in which a watch stages: one of its own on a store."""
+    return STAGING if watch is None else f"{STAGING}/{watch}"
+
+
+def _description(entry: OutputEntry) -> bytes:
+    return json.dumps(to_json(entry), indent=1).encode()
 
 
 def last_line(storage: Storage) -> int | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bigjoin.drawing.curves import ARROW_LENGTH, Curve, arrowhead
 from bigjoin.drawing.figure import FONT_SIZE, Figure, coloured, document, in_rows, lines_of_text, stacked, words
-from bigjoin.drawing.layout import Place
+from bigjoin.drawing.layout import Point
 from bigjoin.drawing.small_graph import LINE_WIDTH, NEW_LINE_WIDTH, DrawnEdge, DrawnVertex, SmallGraph, Tone
 from bigjoin.drawing.text_width import width_of
 from bigjoin.markup import Markup, element, joined
@@ -30,7 +30,7 @@ WORKER_WIDTH = (WIDTH - 2 * GAP) / 3
 
 def example(vertices: Mapping[int, Tone], edges: Mapping[tuple[int, int], Tone]) -> Figure:
     """Return the example graph with some vertices and edges in other tones: five, the hub, five."""
-    places: dict[str, Place] = {str(a): (0.0, 40.0 * (a - 1)) for a in range(1, 6)}
+    places: dict[str, Point] = {str(a): (0.0, 40.0 * (a - 1)) for a in range(1, 6)}
     places |= {"6": (95.0, 80.0)} | {str(b): (190.0, 40.0 * (b - 7)) for b in range(7, 12)}
     drawn = [DrawnVertex(name, name, tone=vertices.get(int(name), "")) for name in places]
     lines = [DrawnEdge(str(a), str(b), tone=edges.get((a, b), "later")) for a, b in EDGES]
@@ -55,7 +55,7 @@ def box(title: str, lines: Sequence[str], *, width: float, height: float, colour
     return Figure(joined(coloured(colour, outline) if colour else outline, *text), width, height)
 
 
-def arrow(start: Place, end: Place, *, colour: str | None = None) -> Markup:
+def arrow(start: Point, end: Point, *, colour: str | None = None) -> Markup:
     """Return an arrow."""
     shaft = Curve((start, end)).part(0.0, 1.0 - ARROW_LENGTH / 2 / dist(start, end))
     line = element("path", d=shaft.path, fill="none", stroke="currentColor", stroke_width=NEW_LINE_WIDTH)

@@ -375,7 +375,7 @@ def test_a_task_that_runs_again_sends_the_same_bytes(piece, tmp_path, monkeypatc
     monkeypatch.setattr(balanced, "ROW_REQUESTS", piece)
     index = scattered(tmp_path, vertices=30, edges=300)
     chosen = plan(parse("4-clique"), index.statistics)
-    job = Job(chosen, index, 7, 3, 60, folder=str(tmp_path), name="1" * 32)
+    job = Job(chosen, index, 7, 3, 60, folder=tmp_path, name="1" * 32)
     schedule = DealtSchedule(job.bound.seed.positions, len(chosen.steps), workers=7, batch_size=60)
     found, rounds = 0, 0
     while (batch := schedule.next_round()) is not None:
@@ -390,7 +390,7 @@ def test_a_task_that_runs_again_sends_the_same_bytes(piece, tmp_path, monkeypatc
 def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path, monkeypatch):
     index = scattered(tmp_path, vertices=60, edges=600)
     folder = tmp_path / "full"
-    job = Job(plan(parse("triangle"), index.statistics), index, 4, 2, 1000, folder=str(folder))
+    job = Job(plan(parse("triangle"), index.statistics), index, 4, 2, 1000, folder=folder)
     batch = DealtSchedule(job.bound.seed.positions, 1, workers=4, batch_size=1000).next_round()
     said = stages(job, batch)  # to the last stage: nobody waits for what was not written
     assert {receipt["error"] for receipt in said if "error" in receipt} == {"OutputError"}

@@ -52,7 +52,7 @@ def test_commands_have_no_place_to_fill_in():
 
 def test_each_python_that_is_claimed_has_a_row():
     """Which says what was run there."""
-    section = PAGE.split("### Pythons\n")[1].split("\n## ")[0]
+    section = PAGE.split("### Pythons\n")[1].split("\n##")[0]
     rows = re.findall(r"^\| ([\d., ]+) \| (.+) \|$", section, re.MULTILINE)
     shown = {".".join(version.split(".")[:2]) for versions, _ in rows for version in versions.split(", ")}
     claimed = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())

@@ -82,7 +82,7 @@ def test_tasks_end_once_all_of_them_have_too_many_rows(tmp_path):
     def batches(*sizes):
         return (pa.RecordBatch.from_pydict({"x": list(range(size))}) for size in sizes)
 
-    bound = RowBound(10, str(tmp_path))
+    bound = RowBound(10, tmp_path)
     first, second = bound.watched(batches(3, 2), 0), bound.watched(batches(4, 1, 1), 1)
     assert [next(one).num_rows for one in (first, second, first, second)] == [3, 4, 2, 1]
     with pytest.raises(RowLimitError, match="there are more than the 10 rows that max_rows allows"):

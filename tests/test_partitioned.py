@@ -233,7 +233,7 @@ def test_tuples_are_dealt_out_evenly(tmp_path):
 def test_a_task_that_runs_again_sends_the_same_bytes(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=3000)  # lists that are worth counting
     chosen = plan(parse("4-clique"), index.statistics)
-    job = Job(chosen, index, 7, 3, 100, folder=str(tmp_path))
+    job = Job(chosen, index, 7, 3, 100, folder=tmp_path)
     now = Round(None, ((Slice(0, 150),),) * 3, allowance=500)
 
     def sent(task):
@@ -324,7 +324,7 @@ def test_a_limit_ends_the_rounds_early(graph, monkeypatch, tmp_path):
 def test_a_task_that_cannot_write_says_where_and_what_to_do(tmp_path):
     index = scattered(tmp_path, vertices=60, edges=600)
     query = parse("q(a, b, c) := edge(a, b), edge(a, c), b < c")  # which waits where its seeds are
-    job = Job(plan(query, index.statistics), index, 1, 1, 1000, folder="/nowhere")
+    job = Job(plan(query, index.statistics), index, 1, 1, 1000, folder=Path("/nowhere"))
     (row,) = list(PartitionedTask(job, Round(None, ((Slice(0, 100),),))).begin(0))[-1:]
     said = row.column("payload")[0].as_py().decode()
     assert "OutputError" in said

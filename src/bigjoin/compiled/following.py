@@ -29,9 +29,9 @@ MIN_ROOM_BITS = 14
 """Scratch space is made for 2^14 codes at least: a graph that begins empty doubles often, and this is little memory."""
 
 TrieForm: TypeAlias = tuple[bool, Shards, int, bool, bool]
-Part: TypeAlias = tuple[int, str]
+ArrayPlace: TypeAlias = tuple[int, str]
 """An array of a trie: its level, or -1, and its name."""
-Origin: TypeAlias = tuple[int, Part]
+Origin: TypeAlias = tuple[int, ArrayPlace]
 """The number of what reads the trie that an array belongs to, and which of its arrays it is."""
 
 
@@ -158,7 +158,7 @@ def _with_room(size: int) -> int:
     return 1 << max(MIN_ROOM_BITS, (size - 1).bit_length())
 
 
-def _parts(trie: Trie) -> Iterator[Part]:
+def _parts(trie: Trie) -> Iterator[ArrayPlace]:
     """Give the arrays that a trie has, as `_array` finds them."""
     if trie.places is not None:
         yield -1, "places"
@@ -167,7 +167,7 @@ def _parts(trie: Trie) -> Iterator[Part]:
         yield number, "values"
 
 
-def _array(trie: Trie, part: Part) -> NDArray[Any]:
+def _array(trie: Trie, part: ArrayPlace) -> NDArray[Any]:
     """Return one of the arrays of a trie."""
     number, name = part
     if number < 0:

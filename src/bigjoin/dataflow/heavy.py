@@ -242,7 +242,7 @@ def _tuples_of_codes(trie: Trie, column: int) -> NDArray[np.int64]:
     """Return how many tuples of a trie have each code in a column."""
     if column == 0:
         return tuples_of_codes(trie)
-    values = trie.levels[column - 1].values
+    values = trie.listed() if len(trie.levels) == 1 else trie.levels[column - 1].values
     counts = np.zeros(int(values.max(initial=0)) + 1, np.int64)
     below = np.diff(tuple_bounds(trie, column)) if column < len(trie.levels) else np.empty(0, np.int64)
     count_codes(values, below, counts)

@@ -129,6 +129,14 @@ class Trie:
         node = int(self.nodes([np.array([code]) for code in key], 1)[0])
         return self.values[self.offsets[node] : self.offsets[node + 1]] if node >= 0 else self.values[:0]
 
+    def listed(self) -> Codes:
+        """Return the values of all lists of a trie with one level; where lists change, there is room between them."""
+        if self.places is None or self.keys is not None:
+            return self.values
+        starts, ends = self.offsets[self.places], self.offsets[self.places.astype(np.int64) + 1]
+        lengths = ends - starts
+        return self.values[np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))]
+
     @property
     def longest(self) -> int:
         """The length of the longest list of the last level, or an upper bound of it."""

@@ -112,28 +112,26 @@ def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Sch
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark gives times in the session's zone, and text with 32-bit or 64-bit offsets.
+        if relay is not None:
+            Path(scan.folder).mkdir(parents=True, exist_ok=True)
         for chunk in scan.chunks(table, (batch.cast(schema) for batch in batches)):
-            yield pa.RecordBatch.from_pydict({"chunk": [encode(chunk)]})
-
-    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        assert relay is not None
-        folder = Path(scan.folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        before = set(folder.iterdir())
-        for row in write(batches):
-            for file in sorted(set(folder.iterdir()) - before):
+            for file in map(
+                Path, () if relay is None else chunk.files
+            ):  # other tasks of the machine write into the folder, too
                 storage_at(relay).put(file.name, file)
                 file.unlink()
-            yield row
+            yield pa.RecordBatch.from_pydict({"chunk": [encode(chunk)]})
 
-    with reading(table.source):
-        rows = frame.mapInArrow(write if relay is None else send, "chunk string").toArrow()
-    if relay is not None:
-        storage = storage_at(relay)
-        for name in storage.list():
-            storage.copy_to(name, Path(scan.folder) / name)
-        remove_folder(relay)
-    return [decode(ScannedChunk, chunk) for chunk in rows["chunk"].to_pylist()]
+    try:
+        with reading(table.source):
+            rows = frame.mapInArrow(write, "chunk string").toArrow()
+        chunks = [decode(ScannedChunk, chunk) for chunk in rows["chunk"].to_pylist()]
+        for file in dict.fromkeys(file for chunk in chunks for file in chunk.files) if relay is not None else ():
+            storage_at(relay).copy_to(Path(file).name, Path(file))
+    finally:
+        if relay is not None:
+            remove_folder(relay)
+    return chunks
 
 
 def can_be_property(field: T.StructField) -> bool:

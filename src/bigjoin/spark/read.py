@@ -108,29 +108,30 @@ def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Sch
     through the store, and get the same paths on both sides.
     """
     spark = frame.sparkSession
-    relay = common_directory(spark, target, "scanned") if is_on_store(target) and not is_local(spark) else None
+    folder = common_directory(spark, target, "scanned") if is_on_store(target) and not is_local(spark) else None
+    relay = None if folder is None else storage_at(folder)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark gives times in the session's zone, and text with 32-bit or 64-bit offsets.
         if relay is not None:
             Path(scan.folder).mkdir(parents=True, exist_ok=True)
         for chunk in scan.chunks(table, (batch.cast(schema) for batch in batches)):
-            for file in map(
-                Path, () if relay is None else chunk.files
-            ):  # other tasks of the machine write into the folder, too
-                storage_at(relay).put(file.name, file)
-                file.unlink()
+            if relay is not None:
+                for file in map(Path, chunk.files):  # other tasks of the machine write into the folder, too
+                    relay.put(file.name, file)
+                    file.unlink()
             yield pa.RecordBatch.from_pydict({"chunk": [encode(chunk)]})
 
     try:
         with reading(table.source):
             rows = frame.mapInArrow(write, "chunk string").toArrow()
         chunks = [decode(ScannedChunk, chunk) for chunk in rows["chunk"].to_pylist()]
-        for file in dict.fromkeys(file for chunk in chunks for file in chunk.files) if relay is not None else ():
-            storage_at(relay).copy_to(Path(file).name, Path(file))
-    finally:
         if relay is not None:
-            remove_folder(relay)
+            for name in dict.fromkeys(file for chunk in chunks for file in chunk.files):
+                relay.copy_to(Path(name).name, Path(name))
+    finally:
+        if folder is not None:
+            remove_folder(folder)
     return chunks
 
 

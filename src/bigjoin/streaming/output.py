@@ -167,9 +167,9 @@ class WatchOutput:
         with self._writing():
             for name, folder in folders.items():
                 named = {file.name for file in files.get(name, ())}
-                for file in folder.iterdir() if name in schemas and folder.exists() else ():
-                    if file.name not in named:
-                        file.unlink()
+                for left in folder.iterdir() if name in schemas and folder.exists() else ():
+                    if left.name not in named:
+                        left.unlink()
                 if not (folder.exists() and any(folder.iterdir())):
                     write_parquet(schemas[name].empty_table(), folder / "part-none.parquet")
             if self.storage.is_store:  # an object that exists is durable

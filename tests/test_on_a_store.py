@@ -22,6 +22,7 @@ from bigjoin.index.manifest_file import TakenIndexError, read_manifest
 from bigjoin.index.writer import building, freeable, vacuum, verify
 from bigjoin.storage import TakenError, place_of, storage_at
 from bigjoin.storage.store_cache import StoreCache, store_cache
+from bigjoin.streaming.find import ListShare
 from bigjoin.streaming.monitor import Monitor
 from bigjoin.streaming.update_files import watch_folder
 from bigjoin.streaming.watched import watchable
@@ -324,6 +325,19 @@ def test_what_nobody_commits_is_removed_when_it_is_old(store, tmp_path, monkeypa
     monkeypatch.setattr("bigjoin.streaming.output.ABANDONED_SECONDS", -1.0)
     watch(url, output, tmp_path / "updates")
     assert not [name for name in objects(store) if "_staging" in name]
+
+
+@pytest.mark.parametrize("where", ["on a store", "here"])
+def test_what_a_task_has_left_that_was_tried_again_is_not_reported(store, tmp_path, monkeypatch, where):
+    url, output = (f"{store}/graph.index", f"{store}/out") if where == "on a store" else (tmp_path / "index", tmp_path / "out")
+    bj.build_index(EDGES, url)
+    states = files_of_updates(tmp_path / "updates", 7, 4)
+    share = ListShare.__call__
+    monkeypatch.setattr(ListShare, "__call__", lambda *given: (share(*given), share(*given))[1])
+    watch(url, output, tmp_path / "updates")
+    whole = bj.read_output(output)
+    assert whole.epochs == [1, 2, 3, 4]
+    assert triangles(EDGES) + sum(whole.table()["change"].to_pylist()) == triangles(states[-1])
 
 
 def test_local_outputs_are_read_alike(tmp_path):

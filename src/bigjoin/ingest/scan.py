@@ -91,6 +91,13 @@ class ScannedChunk:
     rankings: Mapping[str, str] = field(default_factory=dict)
     held: HeldKeys | None = None
 
+    @property
+    def files(self) -> list[str]:
+        """The paths of all files that it has."""
+        edges = () if self.edges is None else (self.edges.file, self.edges.ranking)
+        named = (*edges, self.keys, self.properties, *self.dictionaries.values(), *self.rankings.values())
+        return list(dict.fromkeys(file for file in named if file is not None))
+
     def tuples(self, domains: Sequence[str], codes: Mapping[str, str] | None = None) -> TupleChunk:
         """Return the keys as tuples of ranks, or of codes if for each domain there is a file with the code of each rank."""
         assert self.keys is not None

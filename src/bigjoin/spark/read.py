@@ -108,32 +108,31 @@ def scan_frame(scan: Scan, table: ScannedTable, frame: DataFrame, schema: pa.Sch
     through the store, and get the same paths on both sides.
     """
     spark = frame.sparkSession
-    relay = common_directory(spark, target, "scanned") if is_on_store(target) and not is_local(spark) else None
+    folder = common_directory(spark, target, "scanned") if is_on_store(target) and not is_local(spark) else None
+    relay = None if folder is None else storage_at(folder)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark gives times in the session's zone, and text with 32-bit or 64-bit offsets.
+        if relay is not None:
+            Path(scan.folder).mkdir(parents=True, exist_ok=True)
         for chunk in scan.chunks(table, (batch.cast(schema) for batch in batches)):
+            if relay is not None:
+                for file in map(Path, chunk.files):  # other tasks of the machine write into the folder, too
+                    relay.put(file.name, file)
+                    file.unlink()
             yield pa.RecordBatch.from_pydict({"chunk": [encode(chunk)]})
 
-    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        assert relay is not None
-        folder = Path(scan.folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        before = set(folder.iterdir())
-        for row in write(batches):
-            for file in sorted(set(folder.iterdir()) - before):
-                storage_at(relay).put(file.name, file)
-                file.unlink()
-            yield row
-
-    with reading(table.source):
-        rows = frame.mapInArrow(write if relay is None else send, "chunk string").toArrow()
-    if relay is not None:
-        storage = storage_at(relay)
-        for name in storage.list():
-            storage.copy_to(name, Path(scan.folder) / name)
-        remove_folder(relay)
-    return [decode(ScannedChunk, chunk) for chunk in rows["chunk"].to_pylist()]
+    try:
+        with reading(table.source):
+            rows = frame.mapInArrow(write, "chunk string").toArrow()
+        chunks = [decode(ScannedChunk, chunk) for chunk in rows["chunk"].to_pylist()]
+        if relay is not None:
+            for name in dict.fromkeys(file for chunk in chunks for file in chunk.files):
+                relay.copy_to(Path(name).name, Path(name))
+    finally:
+        if folder is not None:
+            remove_folder(folder)
+    return chunks
 
 
 def can_be_property(field: T.StructField) -> bool:

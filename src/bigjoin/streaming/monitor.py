@@ -455,9 +455,11 @@ class Monitor:
 
     def _seal(self) -> None:
         """Make the matches durable whose epochs are to be."""
-        for output in (waiting.output for waiting in self._waiting):
+        for waiting in self._waiting:
+            output = waiting.output
             if self._output is not None and output is not None and not output.is_sealed:
-                self._output.seal(output.folders, output.schemas)
+                files = {name: changes.files for name, changes in waiting.epoch.queries.items()}
+                self._output.seal(output.folders, output.schemas, files)
                 output.is_sealed = True
 
     def _write(self, live: LiveIndex, *, sync: bool) -> None:

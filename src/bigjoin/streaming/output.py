@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -157,10 +157,19 @@ class WatchOutput:
             write_parquet(rows, folder / "part-0.parquet")
         return name, folder
 
-    def seal(self, folders: Mapping[str, Place], schemas: Mapping[str, pa.Schema]) -> None:
-        """Make staged matches durable; a folder without rows gets an empty file that has their columns."""
+    def seal(
+        self, folders: Mapping[str, Place], schemas: Mapping[str, pa.Schema], files: Mapping[str, Sequence[Place]]
+    ) -> None:
+        """Make staged matches durable, which are in some files of each folder: a task that was tried again has left others.
+
+        A folder without rows gets an empty file that has their columns.
+        """
         with self._writing():
             for name, folder in folders.items():
+                named = {file.name for file in files.get(name, ())}
+                for left in folder.iterdir() if name in schemas and folder.exists() else ():
+                    if left.name not in named:
+                        left.unlink()
                 if not (folder.exists() and any(folder.iterdir())):
                     write_parquet(schemas[name].empty_table(), folder / "part-none.parquet")
             if self.storage.is_store:  # an object that exists is durable

@@ -130,7 +130,7 @@ class _Replaying:
                     raise OutputError(f"the matches cannot be written to {output.path}: {reason(error)}") from error
             self.counts[name] += found.created - found.destroyed
             epoch.queries[name] = QueryChanges(**vars(found), count=self.counts[name], epoch=epoch.number, schema=schemas[name])
-        output.seal(folders, schemas)
+        output.seal(folders, schemas, {name: changes.files for name, changes in epoch.queries.items()})
         output.publish(output.publication(epoch.number, epoch.line))
         for name, changes in epoch.queries.items():
             changes.files = [output.path / output.folder(name, epoch.number) / file.name for file in changes.files]

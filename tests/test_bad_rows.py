@@ -571,6 +571,7 @@ def test_killed_again_and_again_bad_rows_are_written_once(tmp_path, stride):
     assert edges_of(place.index) == state(len(EPOCHS))
 
 
+@pytest.mark.slow
 def test_a_power_failure_neither_loses_nor_doubles_a_bad_row(tmp_path, monkeypatch):
     """Before every step that touches the disk, look at what a failure could leave there, and go on from it."""
     place, random, tried = Place(tmp_path / "place"), Random(3), 0

@@ -119,6 +119,7 @@ def test_the_scheme_follows_the_system_and_the_toggle(opened, address):
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_pages_fit_a_phone(opened, address, site):
     """No page is wider than a phone, and every picture of every page is there."""
     page = opened(f"{address}/index.html", size=PHONE)

@@ -903,13 +903,14 @@ MATCH (a)-[]->(b) OPTIONAL MATCH (b)-[]->(c) WHERE c.id > 3 RETURN a, b, c ORDER
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seconds", [1.5, 10])
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(10, marks=pytest.mark.slow)])
 def test_an_interrupt_ends_a_script_that_waits_for_spark(dense, tmp_path, seconds):
     (tmp_path / "script.bj").write_text(f"\\count {ENDLESS}\n")
     assert interrupted(signal.SIGINT, seconds, dense, "-f", "script.bj", "--strategy", "shared", cwd=tmp_path)
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_an_interrupt_cancels_a_question_of_spark(dense, home, tmp_path):
     with Typist(dense, "--quiet", cwd=tmp_path, home=home, columns=160) as user:
         user.read(PROMPT)

@@ -860,6 +860,7 @@ def test_killed_at_every_step_of_an_epoch(tmp_path, processes, name):
     assert place.check(finished=True) == last + 1
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_and_started_again(tmp_path, processes):
     place = Place(tmp_path / "place", GROUPED["groups"])
     place.build(epochs=len(place.scenario.epochs))

@@ -142,7 +142,7 @@ def test_a_cluster_is_for_those_who_know_its_secret(tmp_path):
         assert listening(cluster.processes) <= LOOPBACK
         assert "REST server" not in "".join(log.read_text() for log in cluster.folder.glob("*.log"))
 
-        command = [str(BIGJOIN), "count", "3-cycle", "edges.txt", "--strategy", "shared"]
+        command = [str(BIGJOIN), "count", "3-cycle", "edges.txt", "--quiet", "--strategy", "shared"]
         client = subprocess.Popen(
             [*command, *cluster.options], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

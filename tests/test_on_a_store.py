@@ -184,20 +184,25 @@ def test_nothing_is_removed_while_nobody_can_tell_what_was_committed(store, monk
     assert bj.Graph.open(url).count("3-cycle", strategy="local") == triangles(EDGES)
 
 
+def meanwhile(graph, monkeypatch, act):
+    """Let somebody else act once, in the middle of the next epoch of a graph."""
+    monitor = graph._monitor[1]
+    find = monitor._find
+
+    def acted(*given):
+        monkeypatch.setattr(monitor, "_find", find)
+        act()
+        return find(*given)
+
+    monkeypatch.setattr(monitor, "_find", acted)
+
+
 def test_an_epoch_goes_on_after_somebody_compacts(store, monkeypatch):
     url = f"{store}/graph.index"
     bj.build_index(EDGES, url)
     graph = bj.Graph.open(url)
     graph.apply([{"src": 2, "dst": 4, "op": "+"}], "3-cycle")
-    monitor = graph._monitor[1]
-    find = monitor._find
-
-    def meanwhile(*given):
-        monkeypatch.setattr(monitor, "_find", find)
-        bj.Graph.open(url).count("3-cycle", strategy="local")
-        return find(*given)
-
-    monkeypatch.setattr(monitor, "_find", meanwhile)
+    meanwhile(graph, monkeypatch, lambda: bj.Graph.open(url).count("3-cycle", strategy="local"))
     epoch = graph.apply([{"src": 4, "dst": 3, "op": "+"}], "3-cycle")
     assert (epoch.number, epoch.count) == (2, triangles([*EDGES, (2, 4), (4, 3)]))
 
@@ -207,15 +212,7 @@ def test_an_epoch_is_refused_after_somebody_elses(store, monkeypatch):
     bj.build_index(EDGES, url)
     graph = bj.Graph.open(url)
     graph.apply([{"src": 2, "dst": 4, "op": "+"}], "3-cycle")
-    monitor = graph._monitor[1]
-    find = monitor._find
-
-    def meanwhile(*given):
-        monkeypatch.setattr(monitor, "_find", find)
-        bj.Graph.open(url).apply([{"src": 7, "dst": 8, "op": "+"}])
-        return find(*given)
-
-    monkeypatch.setattr(monitor, "_find", meanwhile)
+    meanwhile(graph, monkeypatch, lambda: bj.Graph.open(url).apply([{"src": 7, "dst": 8, "op": "+"}]))
     with pytest.raises(TakenIndexError):
         graph.apply([{"src": 4, "dst": 3, "op": "+"}], "3-cycle")
     assert graph.apply([{"src": 4, "dst": 3, "op": "+"}], "3-cycle").number == 3, "who asks again knows the other's epoch"
